@@ -1,0 +1,3 @@
+"""Loads what all test folders share."""
+
+pytest_plugins = ["tests.brokers.fixtures"]
