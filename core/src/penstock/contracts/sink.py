@@ -111,17 +111,17 @@ class Sink(Configured):
     def open(self, batch: Batch, partition: int, attempt: int, schema: pa.Schema) -> Writer:
         """A writer of one task's share. On a worker; attempts may overlap (SNK-04)."""
 
-    def finish(self, batch: Batch, receipts: Sequence[Receipt]) -> None:  # noqa: B027
+    def finish(self, batch: Batch, receipts: Sequence[Receipt]) -> None:
         """Make the batch visible. On the driver, once all tasks have closed.
 
         May run again for the same batch after a crash, with receipts of a new attempt; must
         then leave one copy where `idempotent` is promised.
         """
 
-    def discard(self, batch: Batch, receipts: Sequence[Receipt]) -> None:  # noqa: B027
+    def discard(self, batch: Batch, receipts: Sequence[Receipt]) -> None:
         """The batch failed: remove what its tasks left. May race tasks that still run."""
 
-    def check(self) -> None:  # noqa: B027
+    def check(self) -> None:
         """See that the place answers and may be written, within seconds; leaves nothing."""
 
 

@@ -83,6 +83,10 @@ class ReplayableSource(Configured):
             DataLossError: the part is no longer there.
         """
 
+    def bounded(self) -> bool:
+        """Whether it ends by itself: a pipeline of bounded sources ends. Pure."""
+        return False
+
     def check(self) -> None:
         """See that the server answers and takes the credentials, within seconds.
 
