@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from attrs import field, frozen
@@ -12,6 +13,10 @@ from penstock.contracts.source import ReplayableSource
 
 CONTRACTS = 1
 """The major version of the contracts this core speaks."""
+
+
+def _names(given: Iterable[str]) -> frozenset[str]:
+    return frozenset(given)
 
 
 @frozen
@@ -34,7 +39,7 @@ class Connector:
     source: type[ReplayableSource] | type[QueueSource] | None = None
     sink: type[Sink] | None = None
     summary: str = ""
-    capabilities: frozenset[str] = field(default=frozenset(), converter=frozenset)
+    capabilities: frozenset[str] = field(default=frozenset(), converter=_names)
     contracts: int = CONTRACTS
 
     def can(self) -> list[str]:

@@ -1,0 +1,105 @@
+"""A sink that appends segments to a folder: staged by tasks, published by the driver."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+from penstock.conformance.reference.segments import STORED, listed, locked, publish, stage, sync
+from penstock.contracts import Batch, Promise, Receipt, Sink, Writer, option
+from penstock.contracts import connector as configured
+from penstock.contracts.envelope import column
+from penstock.contracts.errors import SchemaError, WriteError
+
+
+@configured
+class FolderSink(Sink):
+    """Appends to the splits of a folder; partition n of a write goes to split n."""
+
+    path: str = option(doc="Folder to append to; it is made if it is not there.")
+
+    def promise(self) -> Promise:
+        return Promise(replay="idempotent", atomic="task")
+
+    def accepts(self, schema: pa.Schema) -> pa.Schema:
+        if "value" not in schema.names:
+            raise SchemaError(
+                "a folder takes bytes",
+                expected="a column named value",
+                got=", ".join(schema.names),
+                fix="encode the rows first",
+            )
+        kept = [f for f in schema if f.name in STORED.names or f.name == "_pen"]
+        return pa.schema([STORED.field(f.name) if f.name in STORED.names else f for f in kept])
+
+    def begin(self, batch: Batch) -> bool:
+        shutil.rmtree(self._staging(batch), ignore_errors=True)
+        return self._mark(batch).exists()
+
+    def open(self, batch: Batch, partition: int, attempt: int, schema: pa.Schema) -> Writer:
+        return FolderWriter(self._staging(batch), partition, attempt)
+
+    def finish(self, batch: Batch, receipts: Sequence[Receipt]) -> None:
+        root = Path(self.path)
+        with locked(root):
+            if batch.overwrite and not self._mark(batch).exists():
+                for segment in [s for each in listed(root).values() for s in each]:
+                    if segment.tag != _tag(batch):
+                        segment.path.unlink()
+            for receipt in receipts:
+                staged = Path(receipt.payload["staged"])
+                publish(root, str(receipt.partition), staged, receipt.rows, _tag(batch))
+            self._mark(batch).parent.mkdir(exist_ok=True)
+            self._mark(batch).touch()
+            sync(self._mark(batch).parent)
+        shutil.rmtree(self._staging(batch), ignore_errors=True)
+
+    def discard(self, batch: Batch, receipts: Sequence[Receipt]) -> None:
+        shutil.rmtree(self._staging(batch), ignore_errors=True)
+
+    def check(self) -> None:
+        try:
+            Path(self.path).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise WriteError("the folder cannot be made", got=str(error)) from error
+
+    def _staging(self, batch: Batch) -> Path:
+        return Path(self.path) / ".staging" / _tag(batch)
+
+    def _mark(self, batch: Batch) -> Path:
+        return Path(self.path) / ".done" / _tag(batch)
+
+
+class FolderWriter(Writer):
+    """Writes a file of its own, so that attempts never meet."""
+
+    def __init__(self, staging: Path, partition: int, attempt: int) -> None:
+        self._path, self._file = stage(staging, f"{partition}-{attempt}")
+        self._rows = 0
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        columns = [column(rows, f.name) for f in STORED]
+        whole = [
+            pa.nulls(rows.num_rows, f.type) if array is None else array.cast(f.type)
+            for f, array in zip(STORED, columns, strict=True)
+        ]
+        self._file.write_batch(pa.RecordBatch.from_arrays(whole, schema=STORED))
+        self._rows += rows.num_rows
+
+    def close(self) -> Receipt:
+        self._file.close()
+        if self._path.exists():  # a batch that was discarded meanwhile has swept it away
+            sync(self._path)
+        return Receipt(rows=self._rows, payload={"staged": str(self._path)})
+
+    def abort(self) -> None:
+        self._file.close()
+        self._path.unlink(missing_ok=True)
+
+
+def _tag(batch: Batch) -> str:
+    return hashlib.sha256(batch.key.encode()).hexdigest()[:24]
