@@ -99,13 +99,21 @@ class Sink(Configured):
         """
         return schema
 
-    def begin(self, batch: Batch) -> bool:
-        """Get ready for a batch. On the driver, before each attempt at it.
+    def done(self, batch: Batch) -> bool:
+        """Whether the batch is already finished for good, so that it must be skipped. SNK-01.
 
-        Must return True if the batch is already finished for good: it is then skipped. Must
-        sweep what dead attempts left. SNK-01.
+        On the driver or a worker, at any time; reads only. A sink that keeps no record of
+        finished batches says False and recognises them share by share, or not at all.
         """
         return False
+
+    def begin(self, batch: Batch) -> bool:
+        """Get ready for a batch. On the driver, before each attempt at it; True: skip it.
+
+        May sweep what dead attempts left. A plain Spark stream write cannot call it (Spark
+        tells the driver nothing before its tasks): `finish` must bear leftovers too.
+        """
+        return self.done(batch)
 
     @abstractmethod
     def open(self, batch: Batch, partition: int, attempt: int, schema: pa.Schema) -> Writer:

@@ -1,0 +1,104 @@
+"""A Spark session as a user would want it; never against what the user has set."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from penstock.contracts.errors import SetupError
+from penstock.contracts.options import HIDDEN
+
+JAVA_NEEDED = 17
+_REDACT = "(?i)secret|password|token|access[.]?key"
+_FILE_MANAGER = (
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+)
+
+DEFAULTS: dict[str, str] = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": "8",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.redaction.regex": f"{_REDACT}|{HIDDEN}",
+    "spark.sql.redaction.options.regex": f"(?i)url|{_REDACT[4:]}|{HIDDEN}",
+    "spark.sql.streaming.checkpointFileManagerClass": _FILE_MANAGER,
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
+    "spark.log.level": "ERROR",
+}
+"""What we set unless the user did. The file manager writes checkpoints without forking a
+process per rename; see `Sessions` in the docs for what it gives up."""
+
+
+def session(master: str | None = None, name: str = "penstock", **settings: Any) -> SparkSession:
+    """The active session, else a new one with our defaults below the user's settings.
+
+    Raises:
+        SetupError: there is no Java, or one too old.
+    """
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    require_java()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName(name)
+    if master is not None or not _set_elsewhere("spark.master"):
+        builder = builder.master(master or "local[*]")
+    for key, value in DEFAULTS.items():
+        if not _set_elsewhere(key):
+            builder = builder.config(key, value)
+    for key, value in settings.items():
+        builder = builder.config(key, str(value))
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel(str(settings.get("spark.log.level", "ERROR")))
+    return spark
+
+
+def _set_elsewhere(key: str) -> bool:
+    """Whether spark-submit, spark-defaults.conf or the environment has set it."""
+    submit = os.environ.get("PYSPARK_SUBMIT_ARGS", "")
+    if key in submit or (key == "spark.master" and "--master" in submit):
+        return True
+    folder = os.environ.get("SPARK_CONF_DIR")
+    if folder is None and "SPARK_HOME" in os.environ:
+        folder = os.path.join(os.environ["SPARK_HOME"], "conf")
+    if folder is None:
+        return False
+    try:
+        with open(os.path.join(folder, "spark-defaults.conf"), encoding="utf-8") as file:
+            return any(re.match(rf"\s*{re.escape(key)}[\s=]", line) for line in file)
+    except FileNotFoundError:
+        return False
+
+
+def java_version() -> int | None:
+    """The major version of the Java that Spark will start; None if there is none."""
+    home = os.environ.get("JAVA_HOME")
+    java = os.path.join(home, "bin", "java") if home else shutil.which("java")
+    if java is None or not os.path.exists(java):
+        return None
+    done = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    match = re.search(r'version "(?:1\.)?(\d+)', done.stderr + done.stdout)
+    return int(match.group(1)) if match else None
+
+
+def require_java() -> None:
+    """See that Spark can start.
+
+    Raises:
+        SetupError: one sentence on what to install.
+    """
+    found = java_version()
+    if found is None or found < JAVA_NEEDED:
+        got = "no Java was found" if found is None else f"Java {found} was found"
+        raise SetupError(
+            f"Spark needs Java {JAVA_NEEDED} or newer, {got}",
+            fix=f"install a JDK {JAVA_NEEDED} (Debian: apt install openjdk-17-jre-headless; macOS: "
+            "brew install openjdk@17) and set JAVA_HOME to it",
+        )

@@ -1,0 +1,231 @@
+"""Any ReplayableSource as a Spark batch reader and stream reader."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any, Protocol
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxFiles,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from penstock.contracts.envelope import conform
+from penstock.contracts.source import Context, Limit, Part, Planner, Position, ReplayableSource
+from penstock.spark.failures import last_stamp, told
+from penstock.spark.options import ReadOptions
+
+
+class Finish(Protocol):
+    """What a reader does to rows before Spark sees them: nothing, or a fused chain."""
+
+    schema: pa.Schema
+
+    def apply(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows in `schema`."""
+
+
+class PlannedPart(InputPartition):
+    """One part of a source, on its way to a task."""
+
+    def __init__(self, part: Part, index: int) -> None:
+        super().__init__(index)
+        self.part = part
+
+
+class _Reading:
+    """What batch and stream readers share: the worker's side."""
+
+    def __init__(
+        self, who: str, source: ReplayableSource, ctx: Context, finish: Finish, options: ReadOptions
+    ) -> None:
+        self.who = who
+        self.source = source
+        self.ctx = ctx
+        self.finish = finish
+        self.options = options
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read a part; each batch leaves in exactly the declared schema."""
+        if not isinstance(partition, PlannedPart):  # Spark's stand-in for "no partitions"
+            return
+        last: pa.RecordBatch | None = None
+        batches = self.source.read(partition.part)
+        while True:
+            with told(self.who, self.source, "reading", where=self._where(partition.part, last)):
+                rows = next(batches, None)
+                if rows is None:
+                    return
+                done = conform(self.finish.apply(rows), self.finish.schema)
+            last = rows
+            if done.num_rows:
+                yield done
+
+    def _where(self, part: Part, last: pa.RecordBatch | None) -> str:
+        stamp = last_stamp(last)
+        return f"part {part!r}" + (f"; {stamp}" if stamp else "")
+
+
+class BatchReader(_Reading, DataSourceReader):
+    """A bounded read of what is there."""
+
+    def partitions(self) -> list[InputPartition]:
+        """Plan from the initial to the final position; the planner lives only for this."""
+        with told(self.who, self.source, "planning"):
+            planner = self.source.planner(self.ctx)
+            try:
+                parts = planner.plan(planner.initial(), planner.final())
+            finally:
+                planner.close()
+        return [PlannedPart(part, index) for index, part in enumerate(parts)]
+
+
+class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """A stream over positions. The planner lives in the reader's own process.
+
+    A position travels as `{"node": ..., "at": ...}`, so that a query with several sources can
+    tell its lines in the offset log apart.
+    """
+
+    _planner: Planner | None = None
+    _until: Position | None = None
+    _available_now = False
+    _last: Position | None = None
+    _durable: Any = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        keep = ("who", "source", "ctx", "finish", "options")
+        return {name: getattr(self, name) for name in keep}
+
+    def _live(self) -> Planner:
+        if self._planner is None:
+            self._planner = self.source.planner(self.ctx)
+            self._close_on_sigterm()
+            if self.options.checkpoint:
+                from penstock.spark.durable import DurableWatch
+
+                self._durable = DurableWatch(
+                    self.options.checkpoint, self.ctx.node, self._planner, self._lock()
+                )
+        return self._planner
+
+    def _lock(self) -> threading.RLock:
+        if "_calls" not in self.__dict__:
+            self._calls = threading.RLock()
+        return self._calls
+
+    def _close_on_sigterm(self) -> None:
+        """Spark ends a reader with SIGTERM, not with `stop`."""
+        if threading.current_thread() is not threading.main_thread():
+            return
+
+        def end(number: int, frame: FrameType | None) -> None:
+            self.stop()
+            sys.exit(0)
+
+        signal.signal(signal.SIGTERM, end)
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Where a query without a checkpoint begins."""
+        with told(self.who, self.source, "finding the start"), self._lock():
+            return self._offset(self._live().initial())
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """The end of the next batch."""
+        with told(self.who, self.source, "planning"), self._lock():
+            planner, after = self._live(), self._position(start)
+            if self._available_now and self._until is None:
+                self._until = planner.latest(after, Limit())
+            end = planner.latest(after, self._limit(limit), self._until)
+            self._last = end
+            return self._offset(end)
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """The parts of a batch; may be the first call a new process gets."""
+        with told(self.who, self.source, "planning"), self._lock():
+            if start == end:
+                return []
+            parts = self._live().plan(self._position(start), self._position(end))
+            return [PlannedPart(part, index) for index, part in enumerate(parts)]
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Spark tells of a batch when it plans the next one; the watch may have told before."""
+        with told(self.who, self.source, "marking a batch durable"), self._lock():
+            self._live().durable(self._position(end))
+
+    def stop(self) -> None:
+        """Close what lives here."""
+        watch, self._durable = self._durable, None
+        if watch is not None:
+            watch.close()
+        with self._lock():
+            planner, self._planner = self._planner, None
+            if planner is not None:
+                planner.close()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """End where the source ends at the first look."""
+        self._available_now = True
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """Spark takes one kind of limit; the others are applied from the options anyway."""
+        options = self.options
+        if options.max_rows is not None:
+            return ReadMaxRows(options.max_rows)
+        if options.max_bytes is not None:
+            return ReadMaxBytes(options.max_bytes)
+        if options.max_files is not None:
+            return ReadMaxFiles(options.max_files)
+        return ReadAllAvailable()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        """Lag by part, shown in the query's progress."""
+        with self._lock():
+            if self._last is None:
+                return None
+            with told(self.who, self.source, "measuring the lag"):
+                return {"node": self.ctx.node, "lag": self._live().lag(self._last)}
+
+    def _limit(self, limit: ReadLimit) -> Limit:
+        if isinstance(limit, ReadAllAvailable):
+            return Limit()
+        return self.options.limit()
+
+    def _offset(self, position: Position) -> dict[str, Any]:
+        return {"node": self.ctx.node, "at": json.dumps(position, sort_keys=True)}
+
+    def _position(self, offset: dict[str, Any]) -> Position:
+        return position_of(offset, self.ctx.node)
+
+
+def position_of(offset: dict[str, Any], node: str) -> Position:
+    """The position inside an offset of Spark's log.
+
+    Raises:
+        PositionError: it was written by another source.
+    """
+    from penstock.contracts.errors import PositionError
+
+    try:
+        found, position = offset["node"], json.loads(offset["at"])
+    except (KeyError, TypeError, ValueError):
+        found, position = None, None
+    if not isinstance(position, dict) or found != node:
+        raise PositionError(
+            "the checkpoint holds a position of another source",
+            expected=f"a position of {node}",
+            got=repr(offset),
+            fix="use another checkpoint, or the source it was made with",
+        )
+    return position
