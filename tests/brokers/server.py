@@ -8,7 +8,6 @@ from pathlib import Path
 
 from penstock.conformance import processes
 from penstock.conformance.waiting import NotInTime, until
-
 from tests.brokers import reaper
 
 

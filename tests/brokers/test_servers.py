@@ -5,9 +5,9 @@ import pika
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
+
 from penstock.conformance.processes import alive
 from penstock.conformance.waiting import until
-
 from tests.brokers import fixtures
 from tests.brokers.openssh import OpenSSH
 from tests.brokers.server import Failed, Missing, Server, program

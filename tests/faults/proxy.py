@@ -8,7 +8,6 @@ import threading
 from collections.abc import Callable
 
 from penstock.conformance.waiting import until
-
 from tests.brokers.ports import free_port
 
 CHUNK = 64 * 1024

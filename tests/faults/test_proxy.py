@@ -4,8 +4,8 @@ import threading
 import time
 
 import pytest
-from penstock.conformance.waiting import until
 
+from penstock.conformance.waiting import until
 from tests.faults.proxy import Proxy
 
 

@@ -3,6 +3,7 @@
 import textwrap
 
 import pytest
+
 from penstock.conformance import processes
 from penstock.conformance.kill import Driver, DriverFailed, Strike
 from penstock.conformance.waiting import NotInTime, until

@@ -5,6 +5,7 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from penstock.conformance.oracle import Oracle
 
 

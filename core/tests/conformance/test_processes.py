@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from penstock.conformance import processes
 from penstock.conformance.waiting import until
 

@@ -2,6 +2,7 @@ import itertools
 import time
 
 import pytest
+
 from penstock.conformance.waiting import NotInTime, quiet, until
 
 

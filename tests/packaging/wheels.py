@@ -1,0 +1,136 @@
+"""Build a wheel of core and of every folder under plugins/, and install them for the tests.
+
+    python tests/packaging/wheels.py build [FOLDER]
+    python tests/packaging/wheels.py install [--spark 4.3] [PYTHON]
+
+A project is built again only when its files have changed. What is installed are the wheels with
+all their extras, never the source tree. Needs nothing but the standard library and uv.
+"""
+
+import argparse
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from email.parser import Parser
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+WHEELS = Path(os.environ.get("PENSTOCK_WHEELS") or ROOT / ".tox" / "wheels")
+UNPACKED = {"tests", "__pycache__", ".pytest_cache", ".mypy_cache", "dist", "build"}
+
+
+def projects() -> list[Path]:
+    """Core and every plugin, found by looking."""
+    plugins = sorted(path.parent for path in ROOT.glob("plugins/*/pyproject.toml"))
+    return [ROOT / "core", *plugins]
+
+
+def build(folder: Path = WHEELS) -> list[Path]:
+    """The wheels of all projects, up to date; core's first."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with _alone(folder):
+        record = folder / "built.json"
+        before = json.loads(record.read_text()) if record.exists() else {}
+        built = {}
+        for project in projects():
+            name, digest = project.relative_to(ROOT).as_posix(), _digest(project)
+            known = before.get(name)
+            if not known or known["digest"] != digest or not (folder / known["wheel"]).exists():
+                known = {"digest": digest, "wheel": _build(project, folder).name}
+            built[name] = known
+        record.write_text(json.dumps(built, indent=1))
+        wheels = [folder / entry["wheel"] for entry in built.values()]
+        for stale in set(folder.glob("*.whl")) - set(wheels):
+            stale.unlink()
+    return wheels
+
+
+def install(python: str, spark: str | None) -> None:
+    """Put the wheels with all their extras into an environment."""
+    wheels = build()
+    named = {metadata(wheel)["Name"]: wheel for wheel in wheels}
+    requirements = [
+        f"{name}{_extras(wheel)} @ {wheel.resolve().as_uri()}" for name, wheel in named.items()
+    ]
+    if spark:
+        requirements.append(f"pyspark=={spark}.*")
+    again = [word for name in named for word in ("--reinstall-package", name)]
+    uv("pip", "install", "--quiet", "--python", python, *again, *requirements)
+
+
+def metadata(wheel: Path) -> dict[str, str]:
+    """A wheel's METADATA; fields that repeat are joined by newlines."""
+    with zipfile.ZipFile(wheel) as archive:
+        [path] = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+        parsed = Parser().parsestr(archive.read(path).decode())
+    return {key: "\n".join(parsed.get_all(key)) for key in parsed}
+
+
+def uv(*arguments: str) -> str:
+    """Run uv; what it printed, or an end of this program with all it said."""
+    command = [shutil.which("uv", path=os.path.dirname(sys.executable)) or "uv", *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def _build(project: Path, folder: Path) -> Path:
+    arriving = folder / f".building-{project.name}"
+    shutil.rmtree(arriving, ignore_errors=True)
+    uv("build", "--quiet", "--wheel", "--out-dir", str(arriving), str(project))
+    [wheel] = arriving.glob("*.whl")
+    target = folder / wheel.name
+    wheel.replace(target)
+    shutil.rmtree(arriving)
+    return target
+
+
+def _digest(project: Path) -> str:
+    digest = hashlib.sha256()
+    for folder, inner, files in os.walk(project):
+        inner[:] = sorted(set(inner) - UNPACKED)
+        for name in sorted(files):
+            path = Path(folder, name)
+            digest.update(path.relative_to(project).as_posix().encode())
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _extras(wheel: Path) -> str:
+    extras = re.findall(r"\S+", metadata(wheel).get("Provides-Extra", ""))
+    return f"[{','.join(extras)}]" if extras else ""
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    with (folder / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    commands = parser.add_subparsers(required=True, dest="command")
+    builder = commands.add_parser("build")
+    builder.add_argument("folder", nargs="?", type=Path, default=WHEELS)
+    installer = commands.add_parser("install")
+    installer.add_argument("python", nargs="?", default=sys.executable)
+    installer.add_argument("--spark", help="a minor version, such as 4.2; the newest unless given")
+    asked = parser.parse_args()
+    if asked.command == "build":
+        print(*build(asked.folder), sep="\n")
+    else:
+        install(asked.python, asked.spark)
+
+
+if __name__ == "__main__":
+    main()
