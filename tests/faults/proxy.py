@@ -152,7 +152,7 @@ class Proxy:
         *,
         upward: bool,
     ) -> None:
-        while data := await reader.read(self._portion()):
+        while data := await reader.read(CHUNK):
             if link.swallowed:
                 continue
             if not upward and link.reply_owed:
@@ -162,17 +162,21 @@ class Proxy:
             if upward and self._ambush and self._ambush[0] in data:
                 link.reply_owed = self._ambush[1]
                 self._ambush = None
-            writer.write(data)
-            await writer.drain()
-            self.carried += len(data)
-            if self._rate:
-                await asyncio.sleep(len(data) / self._rate)
+            await self._carry(data, link, writer)
         if writer.can_write_eof() and not link.swallowed:
             writer.write_eof()
 
-    def _portion(self) -> int:
-        # A tenth of a second's worth, so that a slow network drips instead of pausing.
-        return max(1, min(CHUNK, int(self._rate / 10))) if self._rate else CHUNK
+    async def _carry(self, data: bytes, link: Link, writer: asyncio.StreamWriter) -> None:
+        while data and not link.swallowed:
+            size = len(data)
+            if self._rate:
+                # A tenth of a second's worth, so that a slow network drips instead of pausing.
+                size = min(size, max(1, int(self._rate / 10)))
+                await asyncio.sleep(size / self._rate)
+            writer.write(data[:size])
+            await writer.drain()
+            self.carried += size
+            data = data[size:]
 
     def _reset_all(self) -> None:
         for link in list(self._links):

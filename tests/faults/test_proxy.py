@@ -1,3 +1,4 @@
+import contextlib
 import socket
 import socketserver
 import threading
@@ -13,9 +14,10 @@ class Echo(socketserver.StreamRequestHandler):
     """Answers each line with the same line, and remembers it."""
 
     def handle(self):
-        for line in self.rfile:
-            self.server.heard.append(line)
-            self.wfile.write(line)
+        with contextlib.suppress(ConnectionError):
+            for line in self.rfile:
+                self.server.heard.append(line)
+                self.wfile.write(line)
 
 
 @pytest.fixture
@@ -113,11 +115,11 @@ def test_a_throttled_connection_is_as_slow_as_told(connect, proxy):
     began = time.monotonic()
     ask(connection, b"x" * 4_999 + b"\n")
     took = time.monotonic() - began
-    assert 0.4 < took < 3
+    assert 0.9 < took < 20
     proxy.pass_through()
     began = time.monotonic()
     ask(connection, b"x" * 99_999 + b"\n")
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 5
 
 
 def test_a_request_is_delivered_and_its_reply_is_not(connect, proxy, server):
