@@ -83,7 +83,7 @@ class Configured(ABC):  # noqa: B024
 
     def __attrs_post_init__(self) -> None:
         for spec in specs(type(self)):
-            value = getattr(self, spec.name)
+            value = spec.of(self)
             if spec.check is not None and value is not None:
                 complaint = spec.check(value)
                 if complaint is not None:
@@ -105,6 +105,11 @@ class Spec:
     prefix: str | None
     unit: str | None
     example: str | None
+    attribute: str
+
+    def of(self, value: Configured) -> Any:
+        """Its value; an option `schema` beside a method of that name is declared `_schema`."""
+        return getattr(value, self.attribute)
 
     @property
     def secret(self) -> bool:
@@ -128,7 +133,7 @@ def specs(cls: type) -> list[Spec]:
             default = default.factory()
         found.append(
             Spec(
-                name=attribute.name,
+                name=attribute.alias or attribute.name,
                 type=hints[attribute.name],
                 doc=meta["doc"],
                 default=None if required else default,
@@ -137,6 +142,7 @@ def specs(cls: type) -> list[Spec]:
                 prefix=meta["prefix"],
                 unit=meta["unit"],
                 example=meta["example"],
+                attribute=attribute.name,
             )
         )
     return found
@@ -225,7 +231,7 @@ def to_strings(value: Configured) -> dict[str, str]:
     """
     out: dict[str, str] = {}
     for spec in specs(type(value)):
-        current = getattr(value, spec.name)
+        current = spec.of(value)
         if spec.prefix is not None:
             out.update({spec.prefix + k: to_text(v) for k, v in current.items()})
         elif current is not None and (spec.required or current != spec.default):
@@ -237,7 +243,7 @@ def shown(value: Configured) -> dict[str, str]:
     """The options of a connector fit for an error message or a log: secrets as `***`."""
     out = {}
     for spec in specs(type(value)):
-        current = getattr(value, spec.name)
+        current = spec.of(value)
         if current is None or (not spec.required and current == spec.default):
             continue
         if spec.prefix is not None:

@@ -24,6 +24,8 @@ POINTS = {
     "before-ack": "Spark has committed, the broker is not told yet",
     "segment-written": "a segment is on disk, not acknowledged",
     "manifest-written": "a manifest names the batch's segments",
+    "file-published": "one file of a decided batch has its final name",
+    "file-settled": "one file that was read is deleted, archived or renamed",
     "stage-called": "a fused stage was called (for traces)",
 }
 

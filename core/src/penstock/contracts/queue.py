@@ -46,6 +46,12 @@ class QueueSource(Configured):
 class Consumer(ABC):
     """One connection's consumer; all its methods run on one thread for its whole life."""
 
+    def window(self, limit: Limit) -> None:  # noqa: B027
+        """How much the core will hold unacknowledged at once, at most.
+
+        Called once, before the first `receive`. May set a prefetch by it.
+        """
+
     @abstractmethod
     def receive(self, limit: Limit, wait: float) -> Lease | None:
         """Take what is there within `limit`, waiting at most `wait` seconds for the first.

@@ -48,6 +48,7 @@ class Stage:
         what: The connector, coder or step it is made of; `split` or `merge-sort`.
         work: The parsed object: a source, sink, `Coder`, `ObjectCoder`, `Transform`, `Split` or
             `MergeSort`. Picklable (cloudpickle).
+        settings: How a source's records come into the query (`contracts.delivery`).
         takes, gives: Its input and output types.
         inputs: The names of the stages it reads.
         parallelism: Tasks that run it; None: everywhere.
@@ -61,6 +62,7 @@ class Stage:
     kind: StageKind
     what: str
     work: Any = None
+    settings: Any = None
     takes: Type = field(factory=Anything)
     gives: Type = field(factory=Anything)
     inputs: tuple[str, ...] = ()

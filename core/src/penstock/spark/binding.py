@@ -16,17 +16,16 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from penstock import registry
+from penstock.contracts.delivery import WriteOptions, settings_class
 from penstock.contracts.envelope import conform
 from penstock.contracts.errors import DeclareError
 from penstock.contracts.options import parse_together
 from penstock.contracts.queue import QueueSource
 from penstock.contracts.source import Context, ReplayableSource
 from penstock.spark.failures import speaker, told
-from penstock.spark.options import ReadOptions, WriteOptions
 from penstock.spark.sink import BatchWriter, StreamWriter
 from penstock.spark.source import BatchReader, StreamReader
 from penstock.spark.types import arrow_schema, spark_schema
-
 
 _SPARKS_OWN = {"checkpointlocation"}
 """Options of Spark's own that it hands on to a stream's sink."""
@@ -96,13 +95,9 @@ def _source(name: str, options: Mapping[str, str]) -> tuple[ReplayableSource | Q
         raise DeclareError(
             "it cannot be read", who=speaker(name), expected="a source", got="a sink only"
         )
-    settings: type[Any] = ReadOptions
-    if issubclass(found.source, QueueSource):
-        from penstock.spark.queues.options import QueueOptions
-
-        settings = QueueOptions
-    source, given = parse_together([found.source, settings], dict(options), who=speaker(name))
-    return source, given
+    classes = [found.source, settings_class(found.source)]
+    source, settings = parse_together(classes, dict(options), who=speaker(name))
+    return source, settings
 
 
 def _sink(name: str, options: Mapping[str, str]) -> tuple[Any, Context]:

@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from types import FrameType
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
@@ -21,19 +21,34 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from penstock.contracts.delivery import ReadOptions
 from penstock.contracts.envelope import conform
+from penstock.contracts.errors import PositionError
 from penstock.contracts.source import Context, Limit, Part, Planner, Position, ReplayableSource
+from penstock.spark.commitlog import CommitLog, Watcher
 from penstock.spark.failures import last_stamp, told
-from penstock.spark.options import ReadOptions
 
 
 class Finish(Protocol):
     """What a reader does to rows before Spark sees them: nothing, or a fused chain."""
 
-    schema: pa.Schema
+    @property
+    def schema(self) -> pa.Schema:
+        """What leaves the reader."""
 
     def apply(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """The rows in `schema`."""
+
+
+@runtime_checkable
+class Tallied(Finish, Protocol):
+    """A finish that counts, and can say its counts as one row at the end of a part."""
+
+    def run(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, Any]:
+        """The rows in `schema`, and counts that add up."""
+
+    def tally(self, counts: Any) -> pa.RecordBatch:
+        """The row that carries them."""
 
 
 class PlannedPart(InputPartition):
@@ -62,15 +77,23 @@ class _Reading:
             return
         last: pa.RecordBatch | None = None
         batches = self.source.read(partition.part)
+        schema, finish = self.finish.schema, self.finish
+        counts: Any = None
         while True:
             with told(self.who, self.source, "reading", where=self._where(partition.part, last)):
                 rows = next(batches, None)
-                if rows is None:
-                    return
-                done = conform(self.finish.apply(rows), self.finish.schema)
+            if rows is None:
+                break
+            if isinstance(finish, Tallied):
+                done, more = finish.run(rows)
+                counts = more if counts is None else counts + more
+            else:
+                done = finish.apply(rows)
             last = rows
             if done.num_rows:
-                yield done
+                yield conform(done, schema)
+        if isinstance(finish, Tallied) and counts is not None:
+            yield finish.tally(counts)
 
     def _where(self, part: Part, last: pa.RecordBatch | None) -> str:
         stamp = last_stamp(last)
@@ -102,7 +125,7 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
     _until: Position | None = None
     _available_now = False
     _last: Position | None = None
-    _durable: Any = None
+    _watcher: Watcher | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         keep = ("who", "source", "ctx", "finish", "options")
@@ -113,12 +136,17 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
             self._planner = self.source.planner(self.ctx)
             self._close_on_sigterm()
             if self.options.checkpoint:
-                from penstock.spark.durable import DurableWatch
-
-                self._durable = DurableWatch(
-                    self.options.checkpoint, self.ctx.node, self._planner, self._lock()
-                )
+                log = CommitLog(self.options.checkpoint)
+                self._watcher = Watcher(log, self._committed)
         return self._planner
+
+    def _committed(self, offsets: list[Position]) -> None:
+        """Spark has committed a batch; called from the watcher's thread."""
+        for offset in offsets:
+            if offset.get("node") == self.ctx.node:
+                with self._lock():
+                    if self._planner is not None:
+                        self._planner.durable(self._position(offset))
 
     def _lock(self) -> threading.RLock:
         if "_calls" not in self.__dict__:
@@ -126,15 +154,13 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
         return self._calls
 
     def _close_on_sigterm(self) -> None:
-        """Spark ends a reader with SIGTERM, not with `stop`."""
-        if threading.current_thread() is not threading.main_thread():
-            return
+        """Spark ends a reader with SIGTERM; unwinding lets its process call `stop`."""
 
         def end(number: int, frame: FrameType | None) -> None:
-            self.stop()
             sys.exit(0)
 
-        signal.signal(signal.SIGTERM, end)
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, end)
 
     def initialOffset(self) -> dict[str, Any]:
         """Where a query without a checkpoint begins."""
@@ -166,9 +192,9 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
 
     def stop(self) -> None:
         """Close what lives here."""
-        watch, self._durable = self._durable, None
-        if watch is not None:
-            watch.close()
+        watcher, self._watcher = self._watcher, None
+        if watcher is not None:
+            watcher.close()
         with self._lock():
             planner, self._planner = self._planner, None
             if planner is not None:
@@ -215,8 +241,6 @@ def position_of(offset: dict[str, Any], node: str) -> Position:
     Raises:
         PositionError: it was written by another source.
     """
-    from penstock.contracts.errors import PositionError
-
     try:
         found, position = offset["node"], json.loads(offset["at"])
     except (KeyError, TypeError, ValueError):
