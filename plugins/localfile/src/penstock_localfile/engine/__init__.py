@@ -1,0 +1,1 @@
+"""The file engine: what every connector for files shares, whatever system holds them."""

@@ -1,0 +1,140 @@
+"""What a system that holds files must offer: the one thing an adapter implements.
+
+An adapter is an attrs-frozen, picklable value without a live handle. Paths are bytes, relative to
+the storage's root, with `/` between names: names are hostile and need not be UTF-8.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Protocol
+
+from attrs import frozen
+
+
+@frozen
+class Entry:
+    """A file as a listing shows it.
+
+    Attributes:
+        path: Below the root.
+        size: In bytes.
+        modified: Nanoseconds since the epoch; 0 where the system does not tell.
+        tag: What else tells one content from another (an ETag); empty where there is none.
+    """
+
+    path: bytes
+    size: int
+    modified: int = 0
+    tag: str = ""
+
+
+class Readable(Protocol):
+    """An open file, read forward from where it was opened."""
+
+    def read(self, size: int = -1, /) -> bytes:
+        """Up to `size` bytes; empty at the end."""
+
+    def close(self) -> None:
+        """Free it."""
+
+
+class Writable(Protocol):
+    """A file being written under a temporary name."""
+
+    def write(self, data: bytes, /) -> int:
+        """Take bytes."""
+
+    def flush(self) -> None:
+        """Hand them to the system."""
+
+    def close(self) -> None:
+        """Make what was written durable, and free it."""
+
+
+class Storage(ABC):
+    """A root folder on some system."""
+
+    cheap_reads: bool = False
+    """Whether the driver may read file contents to cut a batch within a file."""
+
+    @property
+    @abstractmethod
+    def origin(self) -> str:
+        """A name for this root that stays the same for ever: the origin of stamps."""
+
+    @abstractmethod
+    def walk(self, below: bytes = b"", *, recursive: bool = True) -> Iterator[Entry]:
+        """The regular files below a folder, in any order; nothing if the folder is missing.
+
+        Must not leave the root: a symbolic link that points outside is passed over with a warning.
+
+        Raises:
+            ReadError: the root is missing or may not be listed.
+        """
+
+    @abstractmethod
+    def stat(self, path: bytes) -> Entry | None:
+        """One file as it is now; None if it is not there."""
+
+    @abstractmethod
+    def open(self, path: bytes, start: int = 0) -> Readable:
+        """Read a file from an offset on.
+
+        Raises:
+            DataLossError: it is not there.
+            ReadError: it cannot be read; EphemeralReadError if a retry may help.
+        """
+
+    def create(self, path: bytes) -> Writable:
+        """Write a new file, making the folders above it; `close` makes it durable."""
+        raise self.read_only()
+
+    def rename(self, old: bytes, new: bytes) -> None:
+        """Give a file another name, atomically, making the folders above it; replaces `new`."""
+        raise self.read_only()
+
+    def remove(self, path: bytes) -> None:
+        """Remove a file; no matter if it is not there."""
+        raise self.read_only()
+
+    def remove_folder(self, path: bytes) -> None:
+        """Remove a folder and all below it; no matter if it is not there."""
+        raise self.read_only()
+
+    def folders(self, path: bytes) -> list[bytes]:
+        """The names of the folders in a folder; none if it is missing."""
+        raise self.read_only()
+
+    def keep_times(self, path: bytes, modified: int) -> None:
+        """Set a file's modification time, in nanoseconds."""
+        raise self.read_only()
+
+    def read_only(self) -> Exception:
+        """The error of a system that can only be read."""
+        from penstock.contracts.errors import WriteError
+
+        return WriteError(f"{self.origin} can only be read", fix="write to another system")
+
+
+def write_atomically(storage: Storage, path: bytes, data: bytes, *, temporary: bytes) -> None:
+    """Make a small file appear whole: written durably under another name, then renamed."""
+    out = storage.create(temporary)
+    try:
+        out.write(data)
+    finally:
+        out.close()
+    storage.rename(temporary, path)
+
+
+def read_whole(storage: Storage, path: bytes) -> bytes:
+    """All bytes of a small file."""
+    file = storage.open(path)
+    try:
+        pieces = []
+        while piece := file.read(1 << 20):
+            pieces.append(piece)
+        return b"".join(pieces)
+    finally:
+        file.close()
