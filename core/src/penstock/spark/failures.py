@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pyarrow as pa
 
+from penstock.contracts import errors
 from penstock.contracts.envelope import column
 from penstock.contracts.errors import PenstockError, ReadError, RunError, UnknownNameError
-from penstock.contracts.options import Configured, shown
+from penstock.contracts.options import Configured, shown, specs
+from penstock.contracts.secret import Secret
 from penstock.registry import entry
 
 
@@ -64,9 +67,6 @@ def _censored(text: str, connector: Configured) -> str:
 
 def secrets_of(connector: Configured) -> list[str]:
     """The literal values a text about this connector must not hold."""
-    from penstock.contracts.options import specs
-    from penstock.contracts.secret import Secret
-
     found: list[str] = []
     for spec in specs(type(connector)):
         value = getattr(connector, spec.name)
@@ -88,3 +88,27 @@ def last_stamp(rows: pa.RecordBatch | None) -> str | None:
         return None
     last = stamp[rows.num_rows - 1].as_py()
     return f"after {last['origin']} part {last['part']} position {last['position']}"
+
+
+_RAISED = re.compile(
+    r"^(?:\w[\w.]*: )?penstock\.contracts\.errors\.(\w+): (.*)$((?:\n  \w+: .*)*)", re.MULTILINE
+)
+
+
+def from_spark(error: BaseException) -> PenstockError:
+    """What a connector or function said on a worker, out of the stack Spark wraps around it."""
+    text = str(error)
+    raised = list(_RAISED.finditer(text))
+    if not raised:
+        lines = [line for line in text.splitlines() if line.strip()]
+        return RunError(lines[0] if lines else type(error).__name__, got=_last_python_line(lines))
+    found = raised[-1]
+    kind = getattr(errors, found.group(1), RunError)
+    parts = dict(re.findall(r"^  (expected|got|fix): (.*)$", found.group(3), re.MULTILINE))
+    made: PenstockError = kind(found.group(2), **parts)
+    return made
+
+
+def _last_python_line(lines: list[str]) -> str | None:
+    raised = [line for line in lines if re.match(r"^[A-Za-z_][\w.]*(Error|Exception)\b", line)]
+    return raised[-1] if raised else None

@@ -1,0 +1,158 @@
+"""What Penstock keeps beside Spark's own checkpoint, and where.
+
+<checkpoint>/            Spark's: offsets, commits, metadata, state
+<state>/                 ours, by default <checkpoint>/penstock
+  pipeline.json          whose checkpoint this is
+  nodes/<node>/          what a source or sink remembers
+  batches/<n>.log        the batch's layout, and which sinks have finished it
+  stage/<n>/             a processed batch that several sinks or a replay must share
+  dead-letters/          records that failed
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import uuid
+from pathlib import Path
+from typing import Any
+
+from penstock.contracts.errors import LayoutError, MaterialiseError, SetupError
+from penstock.spark.commitlog import local_path
+
+_KEPT_BATCHES = 10
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Replace a small file at once, so that a reader sees the old or the new, never a part."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    with open(draft, "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(draft, path)
+
+
+class Checkpoint:
+    """The folders of one pipeline's run."""
+
+    def __init__(self, location: str, state: str | None = None) -> None:
+        self.location = location
+        folder = local_path(state if state is not None else location)
+        if folder is None:
+            raise SetupError(
+                "the state folder must be a filesystem that driver and executors share",
+                got=state or location,
+                fix="keep the checkpoint where it is and add state=/a/shared/folder",
+            )
+        self.state = (Path(folder) if state is not None else Path(folder, "penstock")).absolute()
+
+    def node(self, name: str) -> str:
+        """The durable folder of one node."""
+        folder = self.state / "nodes" / re.sub(r"[^\w.-]", "_", name)
+        folder.mkdir(parents=True, exist_ok=True)
+        return str(folder)
+
+    @property
+    def dead_letters(self) -> Path:
+        """Where dead letters are kept by default."""
+        return self.state / "dead-letters"
+
+    def stage(self, batch: int) -> Path:
+        """Where a batch is staged."""
+        return self.state / "stage" / str(batch)
+
+    def claim(self, pipeline: str) -> str:
+        """Make this checkpoint the pipeline's, or see that it is.
+
+        Returns:
+            The id of the pipeline's run over this checkpoint, the same after each restart.
+
+        Raises:
+            MaterialiseError: it belongs to another pipeline.
+        """
+        path = self.state / "pipeline.json"
+        if not path.exists():
+            write_whole(path, json.dumps({"name": pipeline, "id": str(uuid.uuid4())}))
+        owner = json.loads(path.read_text(encoding="utf-8"))
+        if owner["name"] != pipeline:
+            raise MaterialiseError(
+                "the checkpoint belongs to another pipeline",
+                expected=pipeline,
+                got=owner["name"],
+                fix="give this pipeline a checkpoint of its own",
+            )
+        return str(owner["id"])
+
+    def batch(self, number: int) -> BatchLog:
+        """The log of one batch."""
+        return BatchLog(self.state / "batches" / f"{number}.log", number)
+
+    def sweep(self, committed: int) -> None:
+        """Remove stages and logs that no replay can ask for any more."""
+        for folder in (self.state / "stage").glob("*"):
+            if folder.name.isdigit() and int(folder.name) < committed:
+                shutil.rmtree(folder, ignore_errors=True)
+        for log in (self.state / "batches").glob("*.log"):
+            if int(log.stem) < committed - _KEPT_BATCHES:
+                log.unlink(missing_ok=True)
+
+
+class BatchLog:
+    """What has happened to one batch: lines of JSON, appended; a torn last line does not count."""
+
+    def __init__(self, path: Path, number: int) -> None:
+        self.path = path
+        self.number = number
+
+    def _lines(self) -> list[dict[str, Any]]:
+        try:
+            text = self.path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return []
+        whole = text[: text.rfind("\n") + 1].splitlines()
+        return [json.loads(line) for line in whole]
+
+    def _append(self, fact: dict[str, Any]) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with open(self.path, "a", encoding="utf-8") as file:
+            if file.tell() and not self._ends_whole():
+                file.write("\n")
+            file.write(json.dumps(fact) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+    def _ends_whole(self) -> bool:
+        with open(self.path, "rb") as file:
+            file.seek(-1, os.SEEK_END)
+            return file.read(1) == b"\n"
+
+    def fix_layout(self, sink: str, partitions: int) -> None:
+        """Log how many tasks write a sink's share, before the first of them does.
+
+        Raises:
+            LayoutError: an earlier attempt at this batch had another layout.
+        """
+        before = next((f["tasks"] for f in self._lines() if f.get("layout") == sink), None)
+        if before is None:
+            self._append({"layout": sink, "tasks": partitions})
+        elif before != partitions:
+            raise LayoutError(
+                f"the batch {self.number} was begun with another number of tasks",
+                who=sink,
+                expected=f"{before} tasks",
+                got=f"{partitions} tasks",
+                fix="restart with the parallelism the pipeline had when it was stopped; it may "
+                "be changed once this batch is done",
+            )
+
+    def finished(self, sink: str) -> bool:
+        """Whether a sink has finished this batch."""
+        return any(fact.get("finished") == sink for fact in self._lines())
+
+    def finish(self, sink: str) -> None:
+        """Record that a sink has finished this batch."""
+        self._append({"finished": sink})

@@ -1,0 +1,88 @@
+"""A source with the Python stages that follow it, as one format made for one pipeline.
+
+The class travels whole (cloudpickle), functions and options inside: nothing of it shows in a
+plan or an option.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+from attrs import frozen
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.types import StructType
+
+from penstock.contracts.envelope import is_envelope, undecoded
+from penstock.contracts.queue import QueueSource
+from penstock.contracts.source import Context, ReplayableSource
+from penstock.pipeline.chain import Chain
+from penstock.pipeline.counts import Count, Counts
+from penstock.spark.source import BatchReader, StreamReader
+from penstock.spark.tallies import tally
+from penstock.spark.types import spark_schema
+
+
+@frozen
+class Fused:
+    """What happens to a source's rows before Spark sees them. Picklable."""
+
+    node: str
+    chain: Chain
+
+    @property
+    def schema(self) -> pa.Schema:
+        """What leaves the reader."""
+        return self.chain.schema
+
+    def run(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, Counts]:
+        """The rows after the last fused stage, and what each stage counted."""
+        given = undecoded(rows) if is_envelope(rows.schema) else rows
+        done, counts = self.chain.run(given)
+        return done, counts + Counts({self.node: Count(rows_out=rows.num_rows)})
+
+    def tally(self, counts: Counts) -> pa.RecordBatch:
+        """The row that carries a part's counts to the tasks that write."""
+        return tally(counts, self.schema)
+
+    def apply(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows and their tally in one batch, for readers that see batches one by one."""
+        done, counts = self.run(rows)
+        return pa.concat_batches([done, self.tally(counts)])
+
+
+def fused_format(
+    format: str,
+    who: str,
+    source: ReplayableSource | QueueSource,
+    ctx: Context,
+    finish: Fused,
+    settings: Any,
+) -> type[DataSource]:
+    """A DataSource class for one source of one pipeline, to be registered under `format`."""
+
+    class PipelineSource(DataSource):
+        """One source of a pipeline with its fused stages."""
+
+        @classmethod
+        def name(cls) -> str:
+            return format
+
+        def schema(self) -> StructType:
+            return spark_schema(finish.schema)
+
+        def reader(self, schema: StructType) -> DataSourceReader:
+            if isinstance(source, QueueSource):
+                from penstock.spark import queues
+
+                return queues.batch_reader(source, settings, ctx, finish)
+            return BatchReader(who, source, ctx, finish, settings)
+
+        def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+            if isinstance(source, QueueSource):
+                from penstock.spark import queues
+
+                return queues.stream_reader(source, settings, ctx, finish)
+            return StreamReader(who, source, ctx, finish, settings)
+
+    return PipelineSource

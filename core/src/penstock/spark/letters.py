@@ -1,0 +1,119 @@
+"""Dead letters on the worker: what failed, written to files that the driver publishes."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from penstock.contracts.envelope import ERROR, HEADERS, STAMP, TIMESTAMP, column, pen
+from penstock.contracts.sink import Rejected
+
+LETTER = pa.schema(
+    [
+        pa.field("letter", pa.string()),
+        pa.field("batch", pa.int64()),
+        *list(ERROR),
+        pa.field("id", pa.string()),
+        pa.field("key", pa.binary()),
+        pa.field("headers", HEADERS),
+        pa.field("event_time", TIMESTAMP),
+        pa.field("stamp", STAMP),
+    ]
+)
+"""A dead letter: its own name, the batch, why and where it failed, and the record's envelope."""
+
+
+class Letters:
+    """The dead letters of one task; a file is made with the first of them."""
+
+    def __init__(self, folder: str, batch: int) -> None:
+        self._path = Path(folder) / "files" / f"{batch}-{uuid.uuid4().hex}.parquet"
+        self._batch = batch
+        self._writer: pq.ParquetWriter | None = None
+        self._count = 0
+
+    def add(self, rows: pa.RecordBatch) -> None:
+        """Keep rows whose `_pen.error` is set."""
+        if self._writer is None:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._writer = pq.ParquetWriter(self._path, LETTER, compression="zstd")
+        self._writer.write_batch(self._letters(rows))
+
+    def _letters(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        count = rows.num_rows
+        meta = rows.column("_pen")
+        error = meta.field("error")
+        stem = self._path.stem.replace("-", ".")[: len(str(self._batch)) + 9]
+        names = [f"{stem}.{self._count + i}" for i in range(count)]
+        self._count += count
+        event_time = column(rows, "event_time")
+        given = {
+            "letter": pa.array(names, pa.string()),
+            "batch": pa.repeat(self._batch, count).cast(pa.int64()),
+            "event_time": pa.nulls(count, TIMESTAMP) if event_time is None else event_time,
+        }
+        arrays = []
+        for f in LETTER:
+            array = given.get(f.name)
+            if array is None:
+                holder = error if ERROR.get_field_index(f.name) >= 0 else meta
+                array = holder.field(f.name)
+            arrays.append(array.cast(f.type))
+        return pa.RecordBatch.from_arrays(arrays, schema=LETTER)
+
+    def close(self) -> tuple[str, ...]:
+        """Make the file durable; its name, or nothing if nothing failed."""
+        if self._writer is None:
+            return ()
+        self._writer.close()
+        with open(self._path, "rb") as file:
+            os.fsync(file.fileno())
+        return (self._path.name,)
+
+    def abort(self) -> None:
+        """This attempt failed: its letters with it."""
+        if self._writer is not None:
+            self._writer.close()
+            self._path.unlink(missing_ok=True)
+
+
+def refused(rejected: Rejected, node: str) -> pa.RecordBatch:
+    """Rows that a sink refused, in the form of rows that failed at its node."""
+    rows = rejected.rows
+    now = datetime.now(UTC)
+    value = column(rows, "value")
+    errors = [
+        {
+            "node": node,
+            "kind": "Rejected",
+            "message": message,
+            "traceback": None,
+            "original": value[i].as_py() if value is not None else None,
+            "input": one_row(rows, i),
+            "attempt": 1,
+            "at": now,
+        }
+        for i, message in enumerate(rejected.errors)
+    ]
+    envelope = {name: column(rows, name) for name in ("key", "headers", "id", "stamp")}
+    meta = pen(rows.num_rows, error=pa.array(errors, ERROR), **envelope)
+    event_time = column(rows, "event_time")
+    return pa.RecordBatch.from_arrays(
+        [pa.nulls(rows.num_rows, TIMESTAMP) if event_time is None else event_time, meta],
+        names=["event_time", "_pen"],
+    )
+
+
+def one_row(rows: pa.RecordBatch, index: int) -> bytes:
+    """One row as a small Arrow stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as stream:
+        stream.write_batch(
+            pa.RecordBatch.from_pylist([rows.slice(index, 1).to_pylist()[0]], rows.schema)
+        )
+    return sink.getvalue().to_pybytes()

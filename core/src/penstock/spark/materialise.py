@@ -1,0 +1,205 @@
+"""From an analysed plan to one streaming frame, and to the frames of each batch.
+
+The sources (with what is fused into them) and the steps that keep state are streaming; all the
+rest is built anew over each batch, where sorting is allowed and the batch's number is known.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+from attrs import evolve, frozen
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from penstock.contracts.delivery import settings_class
+from penstock.contracts.envelope import UNDECODED, is_envelope
+from penstock.contracts.errors import MaterialiseError
+from penstock.contracts.source import Context
+from penstock.pipeline.chain import Chain
+from penstock.pipeline.plan import MergeSort, Plan, Segment, Split, Stage
+from penstock.spark.checkpoint import Checkpoint
+from penstock.spark.failures import speaker, told
+from penstock.spark.fused import Fused, fused_format
+from penstock.spark.types import arrow_schema, spark_schema
+
+_FROM = "_pen_from"
+
+
+@frozen
+class ChainTask:
+    """A chain inside `mapInArrow`, for Python stages between Spark's."""
+
+    chain: Chain
+
+    def __call__(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Each batch through the chain; counts travel as tallies."""
+        from penstock.spark.tallies import tally
+
+        total: Any = None
+        for each in rows:
+            done, counts = self.chain.run(each)
+            total = counts if total is None else total + counts
+            if done.num_rows:
+                yield done
+        if total is not None:
+            yield tally(total, self.chain.schema)
+
+
+class Materialised:
+    """A plan over one Spark session."""
+
+    def __init__(self, plan: Plan, spark: SparkSession, checkpoint: Checkpoint, query: str) -> None:
+        self.plan = plan
+        self.spark = spark
+        self.checkpoint = checkpoint
+        self.query = query
+        self._streaming: dict[str, DataFrame] = {}
+        for segment in plan.segments:
+            if segment.runs == "reader":
+                self._streaming[segment.name] = self._read(segment)
+            elif self._keeps_state(segment):
+                self._streaming[segment.name] = self._apply(segment, self._streaming)
+
+    def context(self, node: str) -> Context:
+        """Who a node's connector is asked as."""
+        return Context(
+            pipeline=self.plan.graph.name,
+            node=node,
+            query=self.query,
+            state=self.checkpoint.node(node),
+        )
+
+    def stream(self) -> DataFrame:
+        """The one streaming frame that is drained."""
+        heads = self._heads()
+        if len(heads) == 1:
+            return self._streaming[heads[0]]
+        frames = []
+        for index, name in enumerate(heads):
+            columns = [F.lit(index).alias(_FROM)]
+            for other_index, other in enumerate(heads):
+                frame = self._streaming[other]
+                here = F.struct("*") if other == name else F.lit(None).cast(frame.schema)
+                columns.append(here.alias(f"s{other_index}"))
+            frames.append(self._streaming[name].select(*columns))
+        union = frames[0]
+        for frame in frames[1:]:
+            union = union.union(frame)
+        return union
+
+    def _heads(self) -> list[str]:
+        """The streaming segments that something outside of the streaming part reads."""
+        streaming = self._streaming
+        heads = []
+        for segment in self.plan.segments:
+            if segment.name not in streaming:
+                continue
+            readers = self.plan.readers_of(segment)
+            if not readers or any(reader.name not in streaming for reader in readers):
+                heads.append(segment.name)
+        return heads
+
+    def frames(
+        self, batch: DataFrame, forked: Callable[[Segment, DataFrame], DataFrame]
+    ) -> dict[str, DataFrame]:
+        """The frames of one batch by segment, for all segments that end in no sink.
+
+        Each goes through `forked`, which may put a staged copy in its place.
+        """
+        heads = self._heads()
+        if len(heads) == 1:
+            found = {heads[0]: batch}
+        else:
+            found = {
+                name: batch.where(F.col(_FROM) == index).select(f"s{index}.*")
+                for index, name in enumerate(heads)
+            }
+        for segment in self.plan.segments:
+            if segment.name not in self._streaming and segment.runs == "spark":
+                found[segment.name] = self._apply(segment, found)
+            if segment.name in found:
+                found[segment.name] = forked(segment, found[segment.name])
+        return found
+
+    def chain(self, segment: Segment, schema: pa.Schema) -> Chain | None:
+        """The Python stages of a segment over rows of a schema; None if it has none."""
+        stages = self.plan.chain(segment)
+        return Chain(stages, schema) if stages else None
+
+    def _keeps_state(self, segment: Segment) -> bool:
+        return any(getattr(s.work, "stateful", False) for s in self.plan.members(segment))
+
+    def _read(self, segment: Segment) -> DataFrame:
+        stage = self.plan.members(segment)[0]
+        who, source = speaker(stage.what), stage.work
+        if isinstance(source, DataFrame):
+            return source
+        with told(who, source, "finding the schema"):
+            schema = source.schema()
+        given = UNDECODED if is_envelope(schema) else schema
+        finish = Fused(stage.name, Chain(self.plan.chain(segment), given))
+        format = f"penstock.pipeline.{uuid.uuid4().hex}"
+        ctx, settings = self.context(stage.node), self._settings(stage)
+        made = fused_format(format, who, source, ctx, finish, settings)
+        self.spark.dataSource.register(made)
+        return self.spark.readStream.format(format).load()
+
+    def _settings(self, stage: Stage) -> Any:
+        """The source's settings as declared, with the pipeline's limits and folders filled in."""
+        limits = self.plan.graph.settings
+        given = stage.settings or settings_class(type(stage.work))()
+        filled = {"checkpoint": self.checkpoint.location, "state": self.checkpoint.node(stage.node)}
+        for name in ("max_rows", "max_bytes", "max_wait"):
+            if getattr(limits, name) is not None and hasattr(given, name):
+                filled[name] = getattr(limits, name)
+        return evolve(given, **filled)
+
+    def _apply(self, segment: Segment, frames: dict[str, DataFrame]) -> DataFrame:
+        inputs = [frames[name] for name in segment.inputs]
+        frame = inputs[0]
+        for other in inputs[1:]:
+            frame = frame.unionByName(other)
+        run: list[Stage] = []
+        for stage in self.plan.members(segment):
+            if stage.python:
+                run.append(stage)
+                continue
+            frame = self._chained(frame, run)
+            run = []
+            frame = self._frame_stage(frame, stage)
+        return self._chained(frame, run)
+
+    def _chained(self, frame: DataFrame, stages: list[Stage]) -> DataFrame:
+        if not stages:
+            return frame
+        chain = Chain(tuple(stages), arrow_schema(frame.schema))
+        return frame.mapInArrow(ChainTask(chain), spark_schema(chain.schema))
+
+    def _frame_stage(self, frame: DataFrame, stage: Stage) -> DataFrame:
+        work = stage.work
+        if isinstance(work, Split):
+            tasks = work.tasks or self.spark.sparkContext.defaultParallelism
+            if not work.by_key:
+                return frame.repartition(tasks)
+            return by_stamp(frame.repartition(tasks, "_pen.key"))
+        if isinstance(work, MergeSort):
+            return by_stamp(frame.repartition(1))
+        made = work.apply(frame)
+        if not isinstance(made, DataFrame):
+            raise MaterialiseError(
+                "a function over a DataFrame must return one",
+                who=stage.node,
+                expected="DataFrame",
+                got=type(made).__name__,
+            )
+        return made
+
+
+def by_stamp(frame: DataFrame) -> DataFrame:
+    """Each source's order restored within the partitions."""
+    stamp = "_pen.stamp"
+    return frame.sortWithinPartitions(f"{stamp}.origin", f"{stamp}.part", f"{stamp}.position")

@@ -1,0 +1,114 @@
+"""Running a declared pipeline: analyse, materialise, drain."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import SparkSession
+
+from penstock.contracts.errors import DeclareError, MaterialiseError
+from penstock.contracts.source import ReplayableSource
+from penstock.pipeline.plan import Plan
+from penstock.registry import tell
+from penstock.spark.checkpoint import Checkpoint
+from penstock.spark.deadletters import DeadLetters
+from penstock.spark.drain import Drain
+from penstock.spark.failures import speaker, told
+from penstock.spark.handle import Handle
+from penstock.spark.materialise import Materialised
+from penstock.spark.session import session
+
+if TYPE_CHECKING:
+    from penstock.pipeline.graph import Graph
+
+
+def run(
+    graph: Graph,
+    checkpoint: str | Path | None = None,
+    *,
+    state: str | Path | None = None,
+    spark: SparkSession | None = None,
+    wait: bool | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> Handle:
+    """Run a pipeline on Spark.
+
+    Args:
+        graph: What was declared.
+        checkpoint: Where Spark and Penstock remember how far they are. A bounded pipeline may go
+            without: it then begins anew each time.
+        state: Penstock's own folder, if the checkpoint is no shared filesystem.
+        spark: The session to run on; by default the active one, else a new local one.
+        wait: Whether to return only at the end. By default a bounded pipeline is waited for,
+            an unbounded one runs on.
+        progress: Told what is being done before the first record comes.
+
+    Raises:
+        DeclareError, AnalyseError: the pipeline cannot work as declared.
+        RunError: it failed while it was waited for.
+    """
+    from penstock.pipeline.analyse import analyse
+
+    say = progress or (lambda _: None)
+    say("analysing")
+    plan = analyse(graph)
+    tell("analysed", pipeline=graph.name, plan=plan)
+    bounded = is_bounded(plan)
+    place, temporary = _place(graph.name, checkpoint, state, bounded)
+    say("starting Spark")
+    spark = spark or session(name=graph.name)
+    say("starting the pipeline")
+    query_id = place.claim(graph.name)
+    check_ends(plan)
+    made = Materialised(plan, spark, place, query_id)
+    drain = Drain(plan, made, place, DeadLetters(place.dead_letters))
+    writer = made.stream().writeStream.queryName(f"{graph.name}-{query_id[:8]}")
+    writer = writer.option("checkpointLocation", place.location).foreachBatch(drain)
+    if bounded:
+        writer = writer.trigger(availableNow=True)
+    elif graph.settings.max_wait is not None:
+        writer = writer.trigger(
+            processingTime=f"{int(graph.settings.max_wait * 1000)} milliseconds"
+        )
+    handle = Handle(plan, writer.start(), drain, place, temporary)
+    tell("started", pipeline=graph.name, query=query_id, checkpoint=place.location)
+    if wait if wait is not None else bounded:
+        handle.wait()
+    return handle
+
+
+def is_bounded(plan: Plan) -> bool:
+    """Whether the pipeline ends by itself: declared so, or all its sources do."""
+    declared = plan.graph.settings.bounded
+    if declared is not None:
+        return declared
+    sources = [stage.work for stage in plan if stage.kind == "source"]
+    return all(isinstance(s, ReplayableSource) and s.bounded() for s in sources)
+
+
+def check_ends(plan: Plan) -> None:
+    """See that every source and sink answers before anything is started."""
+    for stage in plan:
+        if stage.kind in ("source", "sink"):
+            with told(speaker(stage.what), stage.work, "checking", MaterialiseError):
+                stage.work.check()
+
+
+def _place(name: str, checkpoint: Any, state: Any, bounded: bool) -> tuple[Checkpoint, str | None]:
+    if checkpoint is None:
+        if not bounded:
+            raise DeclareError(
+                "an unbounded pipeline needs a checkpoint",
+                who=name,
+                expected="a folder that outlives the run",
+                fix='add checkpoint="state/"',
+            )
+        temporary = tempfile.mkdtemp(prefix="penstock-")
+        return Checkpoint(temporary), temporary
+    location = str(checkpoint)
+    if "://" not in location:
+        location = str(Path(location).absolute())
+    return Checkpoint(location, None if state is None else str(state)), None
