@@ -1,26 +1,46 @@
-"""The pytest plugin that comes with `penstock[conformance]`."""
+"""The pytest plugin that comes with `penstock[conformance]`: a printed seed, a report."""
 
 from __future__ import annotations
 
+import json
 import random
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+# Asserts of the clauses explain themselves only if pytest rewrites the modules they are in.
+for _name in ("coders", "killed", "options", "queues", "shapes", "sinks", "sources"):
+    pytest.register_assert_rewrite(f"penstock.conformance.{_name}")
+for _name in ("errors", "through_spark", "transforms"):
+    pytest.register_assert_rewrite(f"penstock.conformance.{_name}")
+
 SEED = pytest.StashKey[int]()
+ROWS = pytest.StashKey[list[dict[str, Any]]]()
+REASON = pytest.StashKey[tuple[bool, str]]()
+PROOF = pytest.StashKey[str]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.getgroup("penstock").addoption(
+    group = parser.getgroup("penstock")
+    group.addoption(
         "--penstock-seed",
         type=int,
         default=None,
         help="seed of all generated test data; printed in the header of every run",
+    )
+    group.addoption(
+        "--penstock-report",
+        default=None,
+        metavar="FILE",
+        help="write what became of each conformance clause to this JSON file",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     given = config.getoption("--penstock-seed")
     config.stash[SEED] = random.SystemRandom().randrange(2**32) if given is None else given
+    config.stash[ROWS] = []
 
 
 def pytest_report_header(config: pytest.Config) -> str:
@@ -31,3 +51,53 @@ def pytest_report_header(config: pytest.Config) -> str:
 def penstock_seed(request: pytest.FixtureRequest) -> int:
     """The seed this run's data comes from."""
     return request.config.stash[SEED]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
+    """Note what became of each clause, whichever suite it belongs to."""
+    report = yield
+    clause = getattr(getattr(item, "function", None), "__clause__", None)
+    if clause is not None and (report.when == "call" or report.outcome != "passed"):
+        waived, reason = item.stash.get(REASON, (False, ""))
+        outcome = report.outcome
+        if outcome == "failed":
+            reason = str(call.excinfo.value) if call.excinfo else str(report.longrepr)
+        elif outcome == "skipped":
+            reason = reason or _why(report)
+            outcome = "waived" if waived else outcome
+        item.config.stash[ROWS].append(
+            {
+                "suite": item.cls.__name__
+                if isinstance(item, pytest.Function) and item.cls
+                else "",
+                "clause": clause.id,
+                "title": clause.title,
+                "outcome": outcome if report.when == "call" or outcome != "failed" else "error",
+                "reason": reason,
+                "proof": item.stash.get(PROOF, ""),
+                "seconds": round(report.duration, 3),
+            }
+        )
+    return report
+
+
+def _why(report: pytest.TestReport) -> str:
+    where = report.longrepr
+    return str(where[2]).removeprefix("Skipped: ") if isinstance(where, tuple) else str(where)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    target = session.config.getoption("--penstock-report")
+    if target:
+        rows = session.config.stash[ROWS]
+        text = json.dumps({"seed": session.config.stash[SEED], "clauses": rows}, indent=2)
+        Path(target).write_text(text, encoding="utf-8")
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    waived = [row for row in config.stash[ROWS] if row["outcome"] == "waived"]
+    if waived:
+        terminalreporter.section("waived conformance clauses")
+        for row in waived:
+            terminalreporter.line(f"{row['suite']} {row['clause']} {row['title']}: {row['reason']}")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from penstock.conformance.reference.segments import STORED, listed, locked, publish, stage, sync
+from penstock.conformance.reference.segments import STORED, Staged, listed, locked, publish, sync
 from penstock.contracts import Batch, Promise, Receipt, Sink, Writer, option
 from penstock.contracts import connector as configured
 from penstock.contracts.envelope import column
@@ -36,9 +36,12 @@ class FolderSink(Sink):
         kept = [f for f in schema if f.name in STORED.names or f.name == "_pen"]
         return pa.schema([STORED.field(f.name) if f.name in STORED.names else f for f in kept])
 
+    def done(self, batch: Batch) -> bool:
+        return self._mark(batch).exists()
+
     def begin(self, batch: Batch) -> bool:
         shutil.rmtree(self._staging(batch), ignore_errors=True)
-        return self._mark(batch).exists()
+        return self.done(batch)
 
     def open(self, batch: Batch, partition: int, attempt: int, schema: pa.Schema) -> Writer:
         return FolderWriter(self._staging(batch), partition, attempt)
@@ -46,7 +49,7 @@ class FolderSink(Sink):
     def finish(self, batch: Batch, receipts: Sequence[Receipt]) -> None:
         root = Path(self.path)
         with locked(root):
-            if batch.overwrite and not self._mark(batch).exists():
+            if batch.overwrite and not self.done(batch):
                 for segment in [s for each in listed(root).values() for s in each]:
                     if segment.tag != _tag(batch):
                         segment.path.unlink()
@@ -78,8 +81,7 @@ class FolderWriter(Writer):
     """Writes a file of its own, so that attempts never meet."""
 
     def __init__(self, staging: Path, partition: int, attempt: int) -> None:
-        self._path, self._file = stage(staging, f"{partition}-{attempt}")
-        self._rows = 0
+        self._staged = Staged(staging, f"{partition}-{attempt}")
 
     def write(self, rows: pa.RecordBatch) -> None:
         columns = [column(rows, f.name) for f in STORED]
@@ -87,18 +89,15 @@ class FolderWriter(Writer):
             pa.nulls(rows.num_rows, f.type) if array is None else array.cast(f.type)
             for f, array in zip(STORED, columns, strict=True)
         ]
-        self._file.write_batch(pa.RecordBatch.from_arrays(whole, schema=STORED))
-        self._rows += rows.num_rows
+        self._staged.write(pa.RecordBatch.from_arrays(whole, schema=STORED))
 
     def close(self) -> Receipt:
-        self._file.close()
-        if self._path.exists():  # a batch that was discarded meanwhile has swept it away
-            sync(self._path)
-        return Receipt(rows=self._rows, payload={"staged": str(self._path)})
+        self._staged.close()
+        return Receipt(rows=self._staged.rows, payload={"staged": str(self._staged.path)})
 
     def abort(self) -> None:
-        self._file.close()
-        self._path.unlink(missing_ok=True)
+        self._staged.close()
+        self._staged.path.unlink(missing_ok=True)
 
 
 def _tag(batch: Batch) -> str:

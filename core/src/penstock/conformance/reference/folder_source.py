@@ -15,6 +15,8 @@ from penstock.contracts.envelope import stamps
 from penstock.contracts.errors import DataLossError, PositionError, ReadError
 from penstock.contracts.options import at_least, option
 
+_BYTES = 4 * 2**20
+
 
 @frozen
 class Piece:
@@ -54,8 +56,9 @@ class FolderSource(ReplayableSource):
         for index in range(opened.num_record_batches):
             rows = opened.get_batch(index)
             low, high = max(part.start - at, 0), min(part.end - at, rows.num_rows)
-            for first in range(low, high, self.rows):
-                chunk = rows.slice(first, min(self.rows, high - first))
+            step = min(self.rows, max(_BYTES * rows.num_rows // max(rows.nbytes, 1), 1))
+            for first in range(low, high, step):
+                chunk = rows.slice(first, min(step, high - first))
                 numbers = pa.array(range(at + first, at + first + chunk.num_rows), pa.int64())
                 columns = [*chunk.columns, stamps(origin, part.split, numbers)]
                 yield pa.RecordBatch.from_arrays(columns, schema=ENVELOPE)

@@ -57,11 +57,25 @@ def listed(root: Path) -> dict[str, list[Segment]]:
     return found
 
 
-def stage(folder: Path, name: str) -> tuple[Path, pa.RecordBatchFileWriter]:
-    """A file that nobody sees yet, open for writing; each call gets a name of its own."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{name}-{uuid.uuid4().hex}.arrow"
-    return path, pa.ipc.new_file(str(path), STORED)
+class Staged:
+    """A file that nobody sees yet, open for writing; each has a name of its own."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.path = folder / f"{name}-{uuid.uuid4().hex}.arrow"
+        self.rows = 0
+        self._file = pa.OSFile(str(self.path), "wb")
+        self._writer = pa.ipc.new_file(self._file, STORED)
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        self._writer.write_batch(rows)
+        self.rows += rows.num_rows
+
+    def close(self) -> None:
+        self._writer.close()
+        self._file.close()
+        if self.path.exists():  # a batch that was discarded meanwhile has swept it away
+            sync(self.path)
 
 
 def publish(root: Path, split: str, staged: Path, count: int, tag: str) -> None:
@@ -82,11 +96,11 @@ def publish(root: Path, split: str, staged: Path, count: int, tag: str) -> None:
 
 def append(root: Path, split: str, rows: pa.RecordBatch) -> None:
     """Append rows as one segment: what a producer other than our sink does."""
-    staged, writer = stage(root / ".staging", "append")
-    with writer:
-        writer.write_batch(rows.select(STORED.names).cast(STORED))
+    staged = Staged(root / ".staging", "append")
+    staged.write(rows.select(STORED.names).cast(STORED))
+    staged.close()
     with locked(root):
-        publish(root, split, staged, rows.num_rows, uuid.uuid4().hex)
+        publish(root, split, staged.path, rows.num_rows, uuid.uuid4().hex)
 
 
 @contextmanager
