@@ -1,4 +1,4 @@
-"""The kill harness on real Spark: points reached in the driver, the stream reader and a worker."""
+"""The kill harness on real Spark: points reached in the stream reader and in a worker."""
 
 import pytest
 
@@ -65,14 +65,12 @@ spark.stop()
 """
 
 
-@pytest.mark.parametrize(
-    "strike", ["in-driver@3", "in-reader@3", "in-worker@3", "in-worker@2:worker"]
-)
+@pytest.mark.parametrize("strike", ["in-reader@3", "in-worker@3", "in-worker@2:worker"])
 def test_a_strike_in_any_process_takes_all_and_the_next_life_finishes(tmp_path, strike):
     script = tmp_path / "driver.py"
     script.write_text(SCRIPT)
     driver = Driver([script], folder=tmp_path / "run", strikes=[strike])
-    driver.finish(within=90)
+    driver.finish(within=180)
 
     assert driver.lives == 2
     [struck] = driver.struck()
