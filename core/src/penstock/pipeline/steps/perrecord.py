@@ -102,9 +102,9 @@ class MapKernel:
         """Once per record."""
         records = self._step.records(self._read, work)
         results, failures, retried = self.call(records, work, policy)
-        origin = list(range(len(results)))
+        origin = None
         if failures:
-            origin = [n for n in origin if n not in failures]
+            origin = [n for n in range(len(results)) if n not in failures]
             results = [r for r in results if r is not FAILED]
         return self._finished(work, results, origin, failures, retried)
 
@@ -112,17 +112,16 @@ class MapKernel:
         self,
         work: Work,
         results: list[Any],
-        origin: list[int],
+        origin: list[int] | None,
         failures: dict[int, Failure],
         retried: int,
     ) -> Outcome:
         columns, times, odd = self._build.build(results)
-        for at, error in odd.items():
-            failures[origin[at]] = Failure(error)
         if odd:
-            origin = [n for at, n in enumerate(origin) if at not in odd]
-        same = len(origin) == work.count and not failures and not self._step._several_results
-        from_row = None if same else pa.array(origin, pa.int64())
+            before = range(work.count) if origin is None else origin
+            failures |= {before[at]: Failure(error) for at, error in odd.items()}
+            origin = [n for at, n in enumerate(before) if at not in odd]
+        from_row = None if origin is None else pa.array(origin, pa.int64())
         if times is None:
             times = work.payload.column("event_time")
             times = times if from_row is None else times.take(from_row)
