@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 # Asserts of the clauses explain themselves only if pytest rewrites the modules they are in.
 for _name in ("coders", "killed", "options", "queues", "shapes", "sinks", "sources"):
@@ -51,6 +55,25 @@ def pytest_report_header(config: pytest.Config) -> str:
 def penstock_seed(request: pytest.FixtureRequest) -> int:
     """The seed this run's data comes from."""
     return request.config.stash[SEED]
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """One local session for the whole run, small and quiet; Spark's start is the costly part."""
+    from penstock.spark.session import session
+
+    made = session(
+        master="local[2]",
+        name="tests",
+        **{
+            "spark.driver.memory": "1g",
+            "spark.sql.shuffle.partitions": "2",
+            "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
+            "spark.sql.streaming.numRecentProgressUpdates": "20",
+        },
+    )
+    yield made
+    made.stop()
 
 
 @pytest.hookimpl(wrapper=True)
