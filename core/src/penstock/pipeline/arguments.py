@@ -139,7 +139,7 @@ def policy(given: Any, base: Policy | None = None) -> Policy:
                 expected="one of " + ", ".join(_POLICY),
                 fix=did_you_mean(str(name), _POLICY),
             )
-    action = parts.get("action", base.action)
+    action: Any = parts.get("action", base.action)
     if action not in ACTIONS:
         raise DeclareError(
             "this is no way to handle an error",

@@ -9,17 +9,18 @@ from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
+from attrs import evolve
 
 from penstock.contracts.coder import ObjectCoder
 from penstock.contracts.envelope import PEN_FIELD, TIMESTAMP, conform, pen
 from penstock.contracts.errors import RunError, TypeMismatchError
 from penstock.contracts.points import reached
 from penstock.contracts.transform import Bytes, Columns, Objects, Type
-from penstock.pipeline.codec import Decode, Encode, Parse, Render
+from penstock.pipeline.codec import Decode, Encode, LateCoder, Parse, Render
 from penstock.pipeline.counts import Count, Counts
 from penstock.pipeline.kernels import Failure, Kernel
 from penstock.pipeline.plan import Stage
-from penstock.pipeline.shapes import columns_of, decoded, full, given_by, type_of
+from penstock.pipeline.shapes import columns_of, decoded, full, given_by, type_of, user_columns
 from penstock.pipeline.steps.batches import ObjectsKernel, RowsKernel
 from penstock.pipeline.steps.step import Step
 from penstock.pipeline.work import Work
@@ -43,14 +44,19 @@ class Chain:
     def __init__(
         self, stages: Sequence[Stage], input_schema: pa.Schema, *, original: bool | None = None
     ) -> None:
-        self.stages = tuple(stages)
         self.input = full(input_schema)
         kind = type_of(self.input)
         self._original = isinstance(kind, Bytes) if original is None else original
         self._types: list[Type] = [kind]
-        for stage in self.stages:
+        settled = []
+        for stage in stages:
+            if isinstance(stage.work, LateCoder):
+                taken = user_columns(_columns(kind, stage))
+                stage = evolve(stage, work=stage.work.settled(taken))
+            settled.append(stage)
             kind = _after(stage, kind)
             self._types.append(kind)
+        self.stages = tuple(settled)
         if isinstance(kind, Objects):
             raise TypeMismatchError(
                 f"the objects ({kind}) of {self.stages[-1].node} cannot leave the process",

@@ -12,7 +12,8 @@ from attrs import frozen
 from penstock.contracts.coder import Coder, ObjectCoder, RowError
 from penstock.contracts.envelope import TIMESTAMP, conform
 from penstock.contracts.errors import CodecError
-from penstock.pipeline.graph import Policy
+from penstock.contracts.options import parse
+from penstock.pipeline.graph import Args, Policy
 from penstock.pipeline.kernels import Failure, Outcome, isolated, kept, waits
 from penstock.pipeline.shapes import BYTES, user_columns
 from penstock.pipeline.work import Work
@@ -164,3 +165,16 @@ class Render:
             values, times = values.take(good), times.take(good)
         rows = pa.RecordBatch.from_arrays([values, times], schema=BYTES)
         return Outcome(rows, good, failures, retried=tries - 1)
+
+
+@frozen
+class LateCoder:
+    """An encoder that takes its schema from the rows it is given."""
+
+    cls: type[Coder]
+    options: Args
+    who: str
+
+    def settled(self, schema: Any) -> Coder:
+        """The encoder for rows of this schema."""
+        return parse(self.cls, {**self.options, "schema": schema}, who=self.who)

@@ -98,12 +98,15 @@ class Segment:
             `spark`: neither.
         stages: Names, in order.
         inputs: The names of the segments it reads; several only where its first stage merges.
+        streaming: Whether it must run on the stream itself and not on each batch: readers,
+            stages that keep state, and all between them.
     """
 
     name: str
     runs: Runs
     stages: tuple[str, ...]
     inputs: tuple[str, ...] = ()
+    streaming: bool = False
 
 
 @frozen

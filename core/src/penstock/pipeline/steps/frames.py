@@ -167,6 +167,7 @@ class Deduplicate(FrameStep):
 
     main: ClassVar[str | None] = "by"
     stateful: ClassVar[bool] = True
+    scatters: ClassVar[bool] = True
 
     by: list[str] | None = option(
         default=None,

@@ -1,0 +1,33 @@
+"""Penstock: a connector SDK for Spark.
+
+    import penstock as pen
+
+    pen.pipeline("orders").source("generator", rows=1000).sink("stdout", on="driver")
+
+Names are loaded on first use; importing this package imports neither Spark nor Arrow.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+_FROM = {
+    "Flow": "penstock.pipeline.declare",
+    "Secret": "penstock.contracts.secret",
+    "from_yaml": "penstock.pipeline.document",
+    "pipeline": "penstock.pipeline.declare",
+    "sink": "penstock.pipeline.declare",
+    "source": "penstock.pipeline.declare",
+    "step": "penstock.pipeline.declare",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _FROM:
+        raise AttributeError(f"module 'penstock' has no attribute {name!r}")
+    return getattr(importlib.import_module(_FROM[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(_FROM)

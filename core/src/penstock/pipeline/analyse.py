@@ -1,0 +1,41 @@
+"""From a declared graph to a plan: small passes, each a pure function."""
+
+from __future__ import annotations
+
+from penstock.pipeline.graph import Graph
+from penstock.pipeline.passes.checks import check
+from penstock.pipeline.passes.coders import coders
+from penstock.pipeline.passes.fusion import fuse
+from penstock.pipeline.passes.guarantees import guarantees
+from penstock.pipeline.passes.network import network
+from penstock.pipeline.passes.resolve import resolve
+from penstock.pipeline.plan import Phase, Plan
+
+
+def analyse(graph: Graph) -> Plan:
+    """What will run, and where. Needs what the pipeline names installed; needs no Spark.
+
+    Raises:
+        DeclareError: a node's name or options cannot be understood.
+        AnalyseError: the pipeline cannot work as declared.
+    """
+    check(graph)
+    declared = resolve(graph)
+    kept, notes = guarantees(graph, declared)
+    laid = network(declared)
+    typed = coders(laid)
+    fused, segments = fuse(typed)
+    phases = (
+        Phase("declared", declared),
+        Phase("network", laid),
+        Phase("coders", typed),
+        Phase("fused", fused),
+    )
+    return Plan(graph, fused, segments, kept, phases, notes + _order(fused))
+
+
+def _order(stages: tuple) -> tuple[str, ...]:  # type: ignore[type-arg]
+    several = [
+        s.name for s in stages if s.kind == "source" and getattr(s.settings, "receivers", 1) > 1
+    ]
+    return tuple(f"{name}: several receivers give up the order across them" for name in several)

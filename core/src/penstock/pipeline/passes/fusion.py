@@ -1,0 +1,121 @@
+"""What runs together: Python next to a source in its reader, next to a sink in its writer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from attrs import evolve
+
+from penstock.contracts.queue import QueueSource
+from penstock.contracts.sink import Sink
+from penstock.contracts.source import ReplayableSource
+from penstock.pipeline.passes.network import dealt_by_reader
+from penstock.pipeline.plan import Runs, Segment, Stage
+
+
+def fuse(stages: Sequence[Stage]) -> tuple[tuple[Stage, ...], tuple[Segment, ...]]:
+    """The same stages, each told where it runs, and the segments they make."""
+    cut = _Cut(stages)
+    for stage in stages:
+        if stage.kind == "source":
+            cut.take(_reader(cut, stage), "reader")
+    for stage in stages:
+        if stage.kind == "sink":
+            cut.take(_writer(cut, stage), "driver" if stage.place == "driver" else "writer")
+    streaming = _streaming(cut)
+    for stage in stages:
+        if stage.name not in cut.runs:
+            cut.take(_between(cut, stage, streaming), "spark")
+    told = tuple(evolve(stage, runs=cut.runs[stage.name]) for stage in stages)
+    return told, cut.segments(streaming)
+
+
+class _Cut:
+    """Stages with their readers, and the groups taken so far."""
+
+    def __init__(self, stages: Sequence[Stage]) -> None:
+        self.stages = {stage.name: stage for stage in stages}
+        self.readers: dict[str, list[Stage]] = {stage.name: [] for stage in stages}
+        for stage in stages:
+            for name in stage.inputs:
+                self.readers[name].append(stage)
+        self.runs: dict[str, Runs] = {}
+        self.groups: list[tuple[Runs, list[Stage]]] = []
+
+    def take(self, group: list[Stage], runs: Runs) -> None:
+        self.groups.append((runs, group))
+        for stage in group:
+            self.runs[stage.name] = runs
+
+    def next(self, stage: Stage) -> Stage | None:
+        """The only reader of a stage, if it reads nothing else."""
+        readers = self.readers[stage.name]
+        return readers[0] if len(readers) == 1 and len(readers[0].inputs) == 1 else None
+
+    def segments(self, streaming: set[str]) -> tuple[Segment, ...]:
+        place = {stage.name: at for at, stage in enumerate(self.stages.values())}
+        ends = {member.name: group[-1].name for _, group in self.groups for member in group}
+        ordered = sorted(self.groups, key=lambda group: place[group[1][-1].name])
+        return tuple(
+            Segment(
+                group[-1].name,
+                runs,
+                tuple(stage.name for stage in group),
+                tuple(dict.fromkeys(ends[name] for name in group[0].inputs)),
+                streaming=runs == "reader" or group[0].name in streaming,
+            )
+            for runs, group in ordered
+        )
+
+
+def _reader(cut: _Cut, source: Stage) -> list[Stage]:
+    group = [source]
+    if not isinstance(source.work, ReplayableSource | QueueSource):
+        return group
+    if getattr(source.work, "grain", None) == "frame":
+        return group
+    while (after := cut.next(group[-1])) is not None:
+        dealt = len(group) == 1 and dealt_by_reader(after, source)
+        if not after.python and not dealt:
+            break
+        group.append(after)
+    return group
+
+
+def _writer(cut: _Cut, sink: Stage) -> list[Stage]:
+    group = [sink]
+    if not isinstance(sink.work, Sink) or getattr(sink.work, "grain", None) == "frame":
+        return group
+    while True:
+        before = cut.stages[group[0].inputs[0]]
+        alone = len(cut.readers[before.name]) == 1
+        # What may give another result on a replay must run before the batch is staged.
+        settled = getattr(before.work, "deterministic", True)
+        if not (before.python and alone and settled) or before.name in cut.runs:
+            return group
+        group.insert(0, before)
+
+
+def _between(cut: _Cut, first: Stage, streaming: set[str]) -> list[Stage]:
+    group = [first]
+    while (after := cut.next(group[-1])) is not None:
+        if after.name in cut.runs or (after.name in streaming) != (first.name in streaming):
+            break
+        group.append(after)
+    return group
+
+
+def _streaming(cut: _Cut) -> set[str]:
+    """Stages that keep state, and all before them: they must run on the stream itself."""
+    found: set[str] = set()
+    waiting = _names(s for s in cut.stages.values() if getattr(s.work, "stateful", False))
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting.extend(cut.stages[name].inputs)
+    return found
+
+
+def _names(stages: Iterable[Stage]) -> list[str]:
+    return [stage.name for stage in stages]
