@@ -1,0 +1,52 @@
+"""Every plugin folder looks the same: what is wrong with one, in sentences."""
+
+import tomllib
+from pathlib import Path
+
+GROUP = "penstock.connectors"
+
+
+def faults(folder: Path) -> list[str]:
+    """What is wrong with a plugin folder; empty if nothing."""
+    name = folder.name
+    wanted = ["pyproject.toml", "README.md", f"src/penstock_{name}/__init__.py", "tests"]
+    wrong = [f"{name}: {path} is missing" for path in wanted if not (folder / path).exists()]
+    if not any((folder / "tests").rglob("test_*.py")):
+        wrong.append(f"{name}: tests/ has no tests")
+    if (folder / "pyproject.toml").exists():
+        wrong += _project_faults(folder, tomllib.loads((folder / "pyproject.toml").read_text()))
+    return wrong
+
+
+def connectors(folder: Path) -> list[str]:
+    """The connectors that a folder's distribution brings."""
+    project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
+    return sorted(project.get("entry-points", {}).get(GROUP, {}))
+
+
+def _project_faults(folder: Path, declared: dict) -> list[str]:
+    name, project = folder.name, declared["project"]
+    wrong = []
+    if project["name"] != f"penstock-{name}":
+        wrong.append(f"{name}: the distribution is named {project['name']}, not penstock-{name}")
+    if not any(_is_core(need) for need in project.get("dependencies", [])):
+        wrong.append(f"{name}: it does not depend on penstock")
+    for field in ("description", "license", "requires-python", "readme"):
+        if not project.get(field):
+            wrong.append(f"{name}: project.{field} is missing")
+    if not (entries := connectors(folder)):
+        wrong.append(f"{name}: no entry point in the group {GROUP}")
+    for connector in entries:
+        module = folder / "src" / f"pyspark_penstock_{connector.replace('-', '_')}.py"
+        if not module.exists():
+            wrong.append(f"{name}: src/{module.name} is missing, Spark will not find {connector}")
+        elif len(module.read_text().splitlines()) > 8:
+            wrong.append(
+                f"{name}: src/{module.name} must only bind, it is imported by all of Spark"
+            )
+    return wrong
+
+
+def _is_core(requirement: str) -> bool:
+    rest = requirement.removeprefix("penstock")
+    return rest != requirement and (not rest or rest[0] in "[>=<~! ")
