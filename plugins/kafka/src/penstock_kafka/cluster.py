@@ -1,0 +1,149 @@
+"""Questions to the cluster, many partitions to a request, retried while brokers move."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from typing import TypeVar
+
+from confluent_kafka import (
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from penstock.contracts.errors import PenstockError, ReadError
+from penstock_kafka.faults import kafka_error, passing, read_fault, settings_fault
+from penstock_kafka.positions import Place
+from penstock_kafka.settings import revealed
+from penstock_kafka.source import KafkaSource
+from penstock_kafka.where import Where
+from penstock_kafka.who import WHO
+
+T = TypeVar("T")
+_STEP = 5.0
+"""Seconds one request may take before it is sent again."""
+
+_HOPELESS = {
+    KafkaError._AUTHENTICATION,
+    KafkaError.SASL_AUTHENTICATION_FAILED,
+    KafkaError._SSL,
+}
+
+
+class Cluster:
+    """An admin client, and a consumer for commits once one is needed."""
+
+    def __init__(self, source: KafkaSource) -> None:
+        self._source = source
+        self._consumer: Consumer | None = None
+        self._refused: KafkaError | None = None
+        self._settings = {
+            **revealed(source.kafka),
+            "bootstrap.servers": source.servers,
+            "client.id": source.client_id,
+        }
+        try:
+            self._admin = AdminClient({**self._settings, "error_cb": self._hear})
+        except KafkaException as error:
+            raise settings_fault(error) from None
+        self._isolation = IsolationLevel[source.isolation.upper()]
+
+    def _hear(self, error: KafkaError) -> None:
+        if error.code() in _HOPELESS:
+            self._refused = error
+
+    def names(self) -> list[str]:
+        """All topics, the broker's own left out."""
+        found = self._ask("listing topics", lambda: self._admin.list_topics(timeout=_STEP))
+        return sorted(name for name in found.topics if not name.startswith("__"))
+
+    def describe(self, topics: list[str]) -> dict[str, tuple[int, str]]:
+        """How many partitions each topic has, and the id it got when it was made.
+
+        Raises:
+            ReadError: a topic does not exist.
+        """
+        if not topics:
+            return {}
+        # Asking for metadata instead would make a missing topic where the broker allows it.
+        found = self._ask(
+            f"asking for {', '.join(topics)}",
+            lambda: _done(self._admin.describe_topics(TopicCollection(topics))),
+        )
+        return {name: (len(topic.partitions), str(topic.topic_id)) for name, topic in found.items()}
+
+    def ends(self, places: Iterable[Place]) -> dict[Place, int]:
+        """Where each partition ends for a reader of the chosen isolation."""
+        return self._offsets({place: OffsetSpec.latest() for place in places})
+
+    def resolve(self, wanted: Mapping[Place, Where]) -> dict[Place, int]:
+        """The offsets that places stand for; a moment after the last record is the end."""
+        specs = {}
+        found = {}
+        for place, at in wanted.items():
+            if at.kind == "offset":
+                found[place] = at.value
+            elif at.kind == "moment":
+                specs[place] = OffsetSpec.for_timestamp(at.value)
+            else:
+                latest = at.kind == "latest"
+                specs[place] = OffsetSpec.latest() if latest else OffsetSpec.earliest()
+        asked = self._offsets(specs)
+        late = [place for place, offset in asked.items() if offset < 0]
+        asked.update(self.ends(late) if late else {})
+        return {place: found.get(place, asked.get(place, 0)) for place in wanted}
+
+    def _offsets(self, specs: dict[Place, OffsetSpec]) -> dict[Place, int]:
+        if not specs:
+            return {}
+        request = {TopicPartition(t, p): spec for (t, p), spec in specs.items()}
+        answers = self._ask(
+            "asking for offsets",
+            lambda: _done(self._admin.list_offsets(request, isolation_level=self._isolation)),
+        )
+        return {(tp.topic, tp.partition): answer.offset for tp, answer in answers.items()}
+
+    def commit(self, group: str, offsets: list[TopicPartition]) -> None:
+        """Commit offsets of a group that nobody is a member of."""
+        if self._consumer is None:
+            settings = {"group.id": group, "enable.auto.commit": False, **self._settings}
+            self._consumer = Consumer(settings)
+        self._consumer.commit(offsets=offsets, asynchronous=False)
+
+    def _ask(self, doing: str, question: Callable[[], T]) -> T:
+        deadline = time.monotonic() + self._source.timeout
+        while True:
+            try:
+                return question()
+            except KafkaException as error:
+                if self._refused is not None:
+                    raise read_fault(doing, self._refused) from None
+                if not passing(kafka_error(error)) or time.monotonic() > deadline:
+                    raise self._fault(doing, error) from None
+            time.sleep(0.1)
+
+    def _fault(self, doing: str, error: KafkaException) -> PenstockError:
+        code = kafka_error(error).code()
+        if code in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC):
+            return ReadError(
+                f"{doing}: a topic does not exist",
+                who=WHO,
+                fix="create the topic, or correct the option topics",
+            )
+        return read_fault(doing, error)
+
+    def close(self) -> None:
+        """Free the clients' threads and sockets."""
+        if self._consumer is not None:
+            self._consumer.close()
+        self._admin = None
+
+
+def _done(futures: Mapping[object, Future[T]]) -> dict[object, T]:
+    return {key: future.result(timeout=2 * _STEP) for key, future in futures.items()}

@@ -1,0 +1,235 @@
+"""Exactly once: a transaction per task and batch, and the batch number committed inside it.
+
+A transactional id belongs to one query, sink node and partition. The number of the last batch is
+an offset of a consumer group of the same name, sent in the same transaction as the records: both
+are there or neither. Whoever opens the id fences those who held it before, settles what they left
+in doubt, and then reads the number.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from typing import Any
+
+import pyarrow as pa
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+
+from penstock.contracts import Batch, Context, Receipt, Writer
+from penstock.contracts.errors import LayoutError, WriteError
+from penstock_kafka import clients
+from penstock_kafka.faults import kafka_error, settings_fault, write_fault
+from penstock_kafka.records import Sender
+from penstock_kafka.settings import revealed
+from penstock_kafka.sink import KafkaSink
+from penstock_kafka.who import WHO
+from penstock_kafka.writer import drop, settings
+
+log = logging.getLogger("penstock.kafka")
+
+
+def base_name(ctx: Context) -> str:
+    """What the transactional ids and groups of one sink begin with.
+
+    Raises:
+        WriteError: Spark did not tell which query this is.
+    """
+    if not ctx.query:
+        raise WriteError(
+            "exactly-once needs the id of the query",
+            who=WHO,
+            fix="write from a Penstock pipeline, or set delivery=at-least-once",
+        )
+    return f"penstock-{ctx.query}-{ctx.node}"
+
+
+def marker(sink: KafkaSink, number: int, partitions: int | None) -> TopicPartition:
+    """The offset that says: all batches up to this number are written."""
+    noted = json.dumps({"batch": number, "partitions": partitions})
+    return TopicPartition(str(sink.topic), 0, number + 1, noted)
+
+
+def read_marker(sink: KafkaSink, consumer: Consumer) -> tuple[int, dict[str, Any]]:
+    """The last batch a group has noted, and what was noted with it; -1 if none."""
+    place = TopicPartition(str(sink.topic), 0)
+    found = consumer.committed([place], timeout=sink.timeout)[0]
+    if found.error is not None:
+        raise KafkaException(found.error)
+    if found.offset < 0:
+        return -1, {}
+    return found.offset - 1, json.loads(found.metadata or "{}")
+
+
+def group_member(sink: KafkaSink, group: str) -> Consumer:
+    """A client that reads and writes a group's offsets; it never joins the group."""
+    made = {
+        **revealed(sink.kafka),
+        "bootstrap.servers": sink.servers,
+        "client.id": sink.client_id,
+        "group.id": group,
+        "enable.auto.commit": False,
+        # Makes the broker wait for offsets of a transaction that is being settled.
+        "isolation.level": "read_committed",
+    }
+    return Consumer(made)
+
+
+class Holder:
+    """A producer that holds a transactional id, and the last batch written under it."""
+
+    def __init__(self, sink: KafkaSink, name: str) -> None:
+        made = settings(sink)
+        made["transactional.id"] = name
+        made["transaction.timeout.ms"] = str(int(sink.transaction_timeout * 1000))
+        try:
+            self.producer = Producer(made)
+            member = group_member(sink, name)
+        except KafkaException as error:
+            raise settings_fault(error) from None
+        try:
+            self.producer.init_transactions(sink.timeout)
+            self.done, self.noted = read_marker(sink, member)
+            self.member = member.consumer_group_metadata()
+        except KafkaException as error:
+            raise write_fault(f"opening the transactional id {name}", error) from None
+        finally:
+            member.close()
+
+    def close(self) -> None:
+        """Leave the id; an open transaction is aborted by whoever opens the id next."""
+        drop(self.producer)
+
+
+def open_transaction(sink: KafkaSink, batch: Batch, partition: int) -> Writer:
+    """A writer of one task's share, or one that skips a share already written."""
+    name = f"{base_name(batch.ctx)}-{partition}"
+    key = ("transactional", name, tuple(sorted(settings(sink).items())))
+    made: list[Holder] = []
+
+    def make() -> Holder:
+        made.append(Holder(sink, name))
+        return made[-1]
+
+    holder: Holder = clients.borrow(key, make)
+    if not made and holder.done < batch.number and not _begin(sink, holder, batch):
+        # Another worker has held the id since: what this one remembers is out of date.
+        holder.close()
+        holder = make()
+    if holder.done >= batch.number:
+        _same_layout(holder, batch)
+        clients.hand_back(key, holder)
+        return SkippingWriter()
+    if made:
+        _begin_or_raise(sink, holder, batch)
+    return TransactionWriter(sink, batch, holder, key)
+
+
+def _begin(sink: KafkaSink, holder: Holder, batch: Batch) -> bool:
+    try:
+        _begin_or_raise(sink, holder, batch)
+    except WriteError:
+        return False
+    return True
+
+
+def _begin_or_raise(sink: KafkaSink, holder: Holder, batch: Batch) -> None:
+    """Begin with the batch number: the broker then answers whether the id is still ours."""
+    mark = marker(sink, batch.number, batch.partitions)
+    try:
+        holder.producer.begin_transaction()
+        holder.producer.send_offsets_to_transaction([mark], holder.member, sink.timeout)
+    except KafkaException as error:
+        raise write_fault("beginning a transaction", error) from None
+
+
+def _same_layout(holder: Holder, batch: Batch) -> None:
+    was = holder.noted.get("partitions")
+    if holder.done == batch.number and None not in (was, batch.partitions):
+        try:
+            refuse_other_layout(batch, was)
+        except LayoutError:
+            holder.close()
+            raise
+
+
+def refuse_other_layout(batch: Batch, was: Any) -> None:
+    """Skipping by partition on another layout would lose and double records at once.
+
+    Raises:
+        LayoutError: the batch is replayed with another number of partitions.
+    """
+    if was != batch.partitions:
+        raise LayoutError(
+            f"batch {batch.number} is replayed with another number of partitions",
+            who=WHO,
+            expected=f"{was}, as in the first attempt",
+            got=str(batch.partitions),
+            fix="run the replay with the same settings (shuffle partitions, adaptive execution)",
+        )
+
+
+class TransactionWriter(Writer):
+    """Writes one task's share inside a transaction that has begun."""
+
+    def __init__(self, sink: KafkaSink, batch: Batch, holder: Holder, key: tuple) -> None:
+        self.sink = sink
+        self.batch = batch
+        self.holder = holder
+        self.key = key
+        self.over = False
+        self.sender = Sender(sink, holder.producer)
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        try:
+            self.sender.send(rows)
+        except KafkaException as error:
+            raise write_fault("writing", error) from None
+
+    def close(self) -> Receipt:
+        deadline = time.monotonic() + self.sink.timeout
+        while True:
+            try:
+                self.holder.producer.commit_transaction(self.sink.timeout)
+                break
+            except KafkaException as error:
+                found = kafka_error(error)
+                if found.retriable() and time.monotonic() < deadline:
+                    continue
+                # In doubt: the next attempt opens the id, which settles it, and looks.
+                self._leave()
+                raise write_fault("committing the transaction", error) from None
+        self.holder.done = self.batch.number
+        self.holder.noted = {"batch": self.batch.number, "partitions": self.batch.partitions}
+        self.over = True
+        clients.hand_back(self.key, self.holder)
+        return self.sender.receipt()
+
+    def abort(self) -> None:
+        if self.over:
+            return
+        try:
+            self.holder.producer.abort_transaction(self.sink.timeout)
+        except KafkaException as error:
+            log.warning("%s", write_fault("aborting the transaction", error))
+        self._leave()
+
+    def _leave(self) -> None:
+        self.over = True
+        self.holder.close()
+
+
+class SkippingWriter(Writer):
+    """Takes the rows of a share that an earlier attempt has committed."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        self.rows += rows.num_rows
+
+    def close(self) -> Receipt:
+        return Receipt(rows=self.rows, payload={"skipped": True})
+
+    def abort(self) -> None:
+        """Nothing was begun."""

@@ -1,0 +1,3 @@
+"""How this connector signs its errors."""
+
+WHO = "kafka (penstock-kafka)"

@@ -1,0 +1,156 @@
+"""The worker's side of the sink: an idempotent producer, or a transaction per task and batch."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+import pyarrow as pa
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicCollection
+from confluent_kafka.admin import AdminClient
+
+from penstock.contracts import Batch, Receipt, Writer
+from penstock.contracts.errors import EphemeralWriteError, WriteError
+from penstock_kafka import clients
+from penstock_kafka.faults import kafka_error, settings_fault, write_fault
+from penstock_kafka.records import Sender
+from penstock_kafka.settings import revealed
+from penstock_kafka.sink import KafkaSink
+from penstock_kafka.who import WHO
+
+log = logging.getLogger("penstock.kafka")
+
+TUNED = {
+    "linger.ms": "5",
+    "batch.size": "1000000",
+    "queue.buffering.max.messages": "1000000",
+    "queue.buffering.max.kbytes": "262144",
+}
+SECONDS_TO_CHECK = 10.0
+
+
+def settings(sink: KafkaSink) -> dict[str, str]:
+    """What a writing client is made from."""
+    return {
+        **TUNED,
+        **revealed(sink.kafka),
+        "bootstrap.servers": sink.servers,
+        "client.id": sink.client_id,
+        "partitioner": sink.partitioner,
+        "compression.type": sink.compression,
+        "enable.idempotence": "true",
+    }
+
+
+def open_writer(sink: KafkaSink, batch: Batch, partition: int, schema: pa.Schema) -> Writer:
+    """The writer that keeps the sink's promise."""
+    if sink.delivery == "exactly-once":
+        from penstock_kafka.transactions import open_transaction
+
+        return open_transaction(sink, batch, partition)
+    return AppendWriter(sink)
+
+
+class AppendWriter(Writer):
+    """At least once: what was given is written when `close` returns."""
+
+    def __init__(self, sink: KafkaSink) -> None:
+        self.sink = sink
+        self.over = False
+        made = settings(sink)
+        self.key = ("producer", tuple(sorted(made.items())))
+        self.client: Appending = clients.borrow(self.key, lambda: Appending(made))
+        self.client.failed = None
+        self.sender = Sender(sink, self.client.producer)
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        try:
+            self.sender.send(rows)
+        except KafkaException as error:
+            raise write_fault("writing", error) from None
+
+    def close(self) -> Receipt:
+        left = self.client.producer.flush(self.sink.timeout)
+        if self.client.failed is not None:
+            raise write_fault("writing", self.client.failed)
+        if left:
+            raise EphemeralWriteError(
+                f"{left} records were not acknowledged within {self.sink.timeout:g} s",
+                who=WHO,
+                fix="see that the brokers run and can be reached from here; it is tried again",
+            )
+        self.over = True
+        clients.hand_back(self.key, self.client)
+        return self.sender.receipt()
+
+    def abort(self) -> None:
+        if not self.over:
+            self.over = True
+            self.client.close()
+
+
+class Appending:
+    """A producer that remembers the first record it could not deliver."""
+
+    def __init__(self, made: dict[str, str]) -> None:
+        self.failed: KafkaError | None = None
+        try:
+            self.producer = Producer(
+                {**made, "delivery.report.only.error": True, "on_delivery": self._report}
+            )
+        except KafkaException as error:
+            raise settings_fault(error) from None
+
+    def _report(self, error: KafkaError | None, _: object) -> None:
+        if error is not None and self.failed is None:
+            self.failed = error
+
+    def close(self) -> None:
+        drop(self.producer)
+
+
+def drop(producer: Producer) -> None:
+    """Forget what a producer has not sent; its threads end with the object."""
+    producer.purge()
+    try:
+        producer.flush(1)
+    except KafkaException as error:
+        # A fenced producer says so once more.
+        log.debug("%s", write_fault("leaving a producer", error))
+
+
+def check(sink: KafkaSink) -> None:
+    """See that the brokers answer and the topic is there."""
+    refused: list[KafkaError] = []
+    made = {**settings(sink), "error_cb": refused.append}
+    for name in ("partitioner", "compression.type", "enable.idempotence", *TUNED):
+        del made[name]
+    try:
+        admin = AdminClient(made)
+    except KafkaException as error:
+        raise settings_fault(error) from None
+    deadline = time.monotonic() + SECONDS_TO_CHECK
+    names = [] if sink.topic is None else [sink.topic]
+    while True:
+        try:
+            admin.list_topics(timeout=2)
+            for future in admin.describe_topics(TopicCollection(names)).values() if names else ():
+                future.result(2)
+            return
+        except KafkaException as error:
+            wrong = next((e for e in refused if e.code() in _REFUSED), None)
+            if kafka_error(error).code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise WriteError(
+                    f"the topic {sink.topic} does not exist",
+                    who=WHO,
+                    fix="create the topic, or correct the option topic",
+                ) from None
+            if wrong is not None or time.monotonic() > deadline:
+                raise write_fault("reaching the brokers", wrong or kafka_error(error)) from None
+
+
+_REFUSED = {
+    KafkaError._AUTHENTICATION,
+    KafkaError.SASL_AUTHENTICATION_FAILED,
+    KafkaError._SSL,
+}
