@@ -95,7 +95,7 @@ def _branch(
 
 
 def _line(phase: Phase, stage: Stage, indent: str, again: bool) -> str:
-    margin = f"  {stage.runs or '':<6} " if phase.name == "fused" else "  "
+    margin = f"  {where(stage):<6} " if phase.name == "fused" else "  "
     arrow = "" if stage.kind == "source" else ">> "
     head = f"{margin}{indent}{arrow}{notation(stage)}"
     if again:
@@ -109,6 +109,11 @@ def _line(phase: Phase, stage: Stage, indent: str, again: bool) -> str:
         if len(head) + 2 + len(word) <= WIDTH:
             head += f"  {word}"
     return head
+
+
+def where(stage: Stage) -> str:
+    """Where a stage runs: `python` is an Arrow function between Spark's own stages."""
+    return "python" if stage.runs == "spark" and stage.python else str(stage.runs)
 
 
 def notation(stage: Stage) -> str:

@@ -20,7 +20,7 @@ from penstock.contracts.errors import (
 from penstock.contracts.options import parse, parse_together, specs
 from penstock.contracts.queue import QueueSource
 from penstock.contracts.secret import Secret
-from penstock.contracts.transform import Anything, Bytes, Columns, Objects
+from penstock.contracts.transform import Anything, Bytes, Columns, Objects, Type
 from penstock.pipeline.codec import LateCoder
 from penstock.pipeline.graph import MAIN, Args, Graph, Node, Policy
 from penstock.pipeline.passes.checks import in_order
@@ -40,7 +40,7 @@ def resolve(graph: Graph) -> tuple[Stage, ...]:
     """
     stages = tuple(_stage(graph, node) for node in in_order(graph))
     _one_consumer(graph, stages)
-    return _one_side_tells(stages)
+    return _what_sinks_get(_one_side_tells(stages))
 
 
 def _stage(graph: Graph, node: Node) -> Stage:
@@ -255,4 +255,20 @@ def _one_side_tells(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
         and s.policy.action == "dead-letter"
         else s
         for s in stages
+    )
+
+
+def _what_sinks_get(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
+    """Sinks after bytes or objects take bytes; what others take the coders' pass finds out."""
+    by_name = {stage.name: stage for stage in stages}
+
+    def nearest(name: str) -> Type:
+        stage = by_name[name]
+        while isinstance(stage.gives, Anything) and stage.inputs:
+            stage = by_name[stage.inputs[0]]
+        return Bytes() if isinstance(stage.gives, Objects | Bytes) else Anything()
+
+    return tuple(
+        evolve(stage, takes=nearest(stage.inputs[0])) if stage.kind == "sink" else stage
+        for stage in stages
     )
