@@ -8,15 +8,14 @@ import pyarrow.compute as pc
 
 from penstock.coders.parts import binary, bytes_of
 
-_NOTHING = pa.scalar(b"", pa.binary())
-
 
 def joined(*pieces: pa.Array | bytes) -> pa.Array:
     """The pieces of each row, one after another; a constant is the same in every row."""
     arrays = [pa.scalar(p, pa.binary()) if isinstance(p, bytes) else p for p in pieces]
     if len(arrays) == 1:
         return arrays[0]
-    return pc.binary_join_element_wise(*arrays, _NOTHING)
+    # Not a constant of the module: the first scalar a process makes imports pandas.
+    return pc.binary_join_element_wise(*arrays, pa.scalar(b"", pa.binary()))
 
 
 def slices(data: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> pa.Array:
