@@ -14,6 +14,7 @@ import re
 import typing
 from abc import ABC
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, TypeVar
 
 import attrs
@@ -119,8 +120,13 @@ class Spec:
 
 def specs(cls: type) -> list[Spec]:
     """The declared options of a class, in order; other attrs fields are not options."""
+    return list(_specs(cls))
+
+
+@cache
+def _specs(cls: type) -> tuple[Spec, ...]:
     if not attrs.has(cls):
-        return []
+        return ()
     hints = typing.get_type_hints(cls)
     found = []
     for attribute in attrs.fields(cls):
@@ -145,7 +151,7 @@ def specs(cls: type) -> list[Spec]:
                 attribute=attribute.name,
             )
         )
-    return found
+    return tuple(found)
 
 
 def parse(cls: type[C], given: Mapping[str, Any], *, who: str | None = None) -> C:

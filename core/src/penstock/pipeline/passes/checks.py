@@ -16,8 +16,9 @@ def check(graph: Graph) -> None:
         GraphError: a duplicate name, a dangling node, a cycle, an input too many.
     """
     _names(graph)
+    known = {node.name: node for node in graph}
     for node in graph:
-        _inputs(graph, node)
+        _inputs(graph, node, known)
     _dangling(graph)
     in_order(graph)
 
@@ -40,8 +41,7 @@ def _names(graph: Graph) -> None:
             )
 
 
-def _inputs(graph: Graph, node: Node) -> None:
-    names = {n.name for n in graph}
+def _inputs(graph: Graph, node: Node, known: dict[str, Node]) -> None:
     if node.kind == "source" and node.inputs:
         raise GraphError(
             f"the source {node.name} reads {', '.join(node.inputs)}",
@@ -56,14 +56,14 @@ def _inputs(graph: Graph, node: Node) -> None:
             fix="name the node it reads (from: ...)",
         )
     for name in node.inputs:
-        if name not in names:
+        if name not in known:
             raise GraphError(
                 f"{node.name} reads {name}, which does not exist",
                 who=graph.name,
-                expected="one of " + ", ".join(sorted(names - {node.name})),
-                fix=did_you_mean(name, names),
+                expected="one of " + ", ".join(sorted(set(known) - {node.name})),
+                fix=did_you_mean(name, known),
             )
-        if graph[name].kind == "sink":
+        if known[name].kind == "sink":
             raise GraphError(
                 f"{node.name} reads {name}, but nothing comes out of a sink",
                 who=graph.name,
