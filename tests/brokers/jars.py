@@ -1,9 +1,5 @@
-"""Jars from Maven Central, fetched once into a cache that all runs on this machine share.
+"""Jars from Maven Central, fetched once into the cache that all runs on this machine share."""
 
-The cache is $PENSTOCK_CACHE, else $XDG_CACHE_HOME/penstock, else ~/.cache/penstock.
-"""
-
-import fcntl
 import hashlib
 import os
 import shutil
@@ -12,6 +8,7 @@ import tempfile
 from pathlib import Path
 
 from tests.brokers.server import Failed, Missing, program
+from tests.cache import alone, cache
 
 KAFKA = (
     "org.apache.kafka:kafka_2.13:4.1.0",
@@ -26,12 +23,6 @@ JDK = "openjdk-17-jdk-headless"
 TRIES = 3
 
 
-def cache() -> Path:
-    if named := os.environ.get("PENSTOCK_CACHE"):
-        return Path(named)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "penstock"
-
-
 def java() -> str:
     if home := os.environ.get("JAVA_HOME"):
         return program("java", JDK, str(Path(home) / "bin"))
@@ -42,10 +33,8 @@ def fetch(coordinates: tuple[str, ...], *, transitive: bool = True) -> list[Path
     """The jars of these group:artifact:version coordinates and of all they need at run time."""
     name = coordinates[0].split(":")[1]
     key = hashlib.sha256("|".join((*coordinates, str(transitive))).encode()).hexdigest()[:12]
-    folder = cache() / "jars" / f"{name}-{key}"
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with (folder.parent / f".{folder.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    folder = cache("jars") / f"{name}-{key}"
+    with alone(folder):
         if not folder.exists():
             _copy(coordinates, folder, transitive)
     return sorted(folder.glob("*.jar"))

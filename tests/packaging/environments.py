@@ -9,7 +9,7 @@ import sys
 import zipfile
 from pathlib import Path
 
-from tests.packaging.wheels import metadata, uv
+from tests.packaging.wheels import metadata, pyspark, uv
 
 
 class Environment:
@@ -21,7 +21,9 @@ class Environment:
         uv("venv", "--quiet", "--python", sys.executable, str(folder))
 
     def install(self, *wheels: Path) -> None:
-        requirements = [f"{metadata(one)['Name']} @ {one.resolve().as_uri()}" for one in wheels]
+        """Install wheels and, from the index, what they need; PySpark from where it is kept."""
+        given = (*wheels, pyspark())
+        requirements = [f"{metadata(one)['Name']} @ {one.resolve().as_uri()}" for one in given]
         uv("pip", "install", "--quiet", "--python", str(self.python), *requirements)
 
     def run(self, *command: str, within: float = 180) -> str:

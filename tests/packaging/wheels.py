@@ -1,15 +1,13 @@
 """Build a wheel of core and of every folder under plugins/, and install them for the tests.
 
-    python tests/packaging/wheels.py build [FOLDER]
-    python tests/packaging/wheels.py install [--spark 4.3] [PYTHON]
+    python -m tests.packaging.wheels build [FOLDER]
+    python -m tests.packaging.wheels install [--spark 4.3] [PYTHON]
 
 A project is built again only when its files have changed. What is installed are the wheels with
 all their extras, never the source tree. Needs nothing but the standard library and uv.
 """
 
 import argparse
-import contextlib
-import fcntl
 import hashlib
 import json
 import os
@@ -18,12 +16,14 @@ import shutil
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator
 from email.parser import Parser
 from pathlib import Path
 
+from tests.cache import alone, cache
+
 ROOT = Path(__file__).resolve().parents[2]
 WHEELS = Path(os.environ.get("PENSTOCK_WHEELS") or ROOT / ".tox" / "wheels")
+NEWEST = "4.3"
 UNPACKED = {"tests", "__pycache__", ".pytest_cache", ".mypy_cache", "dist", "build"}
 
 
@@ -36,7 +36,7 @@ def projects() -> list[Path]:
 def build(folder: Path = WHEELS) -> list[Path]:
     """The wheels of all projects, up to date; core's first."""
     folder.mkdir(parents=True, exist_ok=True)
-    with _alone(folder):
+    with alone(folder):
         record = folder / "built.json"
         before = json.loads(record.read_text()) if record.exists() else {}
         built = {}
@@ -53,15 +53,38 @@ def build(folder: Path = WHEELS) -> list[Path]:
     return wheels
 
 
-def install(python: str, spark: str | None) -> None:
+def pyspark(minor: str = NEWEST) -> Path:
+    """PySpark's wheel; it is published as 400 MB of source only, so it is built once and kept."""
+    folder = cache("wheels") / f"pyspark-{minor}"
+    with alone(folder):
+        if not folder.exists():
+            arriving = folder.with_name(f"arriving-{folder.name}")
+            wanted = f"pyspark=={minor}.*"
+            pip = [
+                "tool",
+                "run",
+                "--quiet",
+                "--from",
+                "pip",
+                "pip",
+                "--quiet",
+                "wheel",
+                "--no-deps",
+            ]
+            uv(*pip, "--wheel-dir", str(arriving), wanted)
+            arriving.rename(folder)
+    [wheel] = folder.glob("*.whl")
+    return wheel
+
+
+def install(python: str, spark: str) -> None:
     """Put the wheels with all their extras into an environment."""
     wheels = build()
     named = {metadata(wheel)["Name"]: wheel for wheel in wheels}
     requirements = [
         f"{name}{_extras(wheel)} @ {wheel.resolve().as_uri()}" for name, wheel in named.items()
     ]
-    if spark:
-        requirements.append(f"pyspark=={spark}.*")
+    requirements.append(f"pyspark @ {pyspark(spark).as_uri()}")
     again = [word for name in named for word in ("--reinstall-package", name)]
     uv("pip", "install", "--quiet", "--python", python, *again, *requirements)
 
@@ -110,13 +133,6 @@ def _extras(wheel: Path) -> str:
     return f"[{','.join(extras)}]" if extras else ""
 
 
-@contextlib.contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    with (folder / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     commands = parser.add_subparsers(required=True, dest="command")
@@ -124,7 +140,9 @@ def main() -> None:
     builder.add_argument("folder", nargs="?", type=Path, default=WHEELS)
     installer = commands.add_parser("install")
     installer.add_argument("python", nargs="?", default=sys.executable)
-    installer.add_argument("--spark", help="a minor version, such as 4.2; the newest unless given")
+    installer.add_argument(
+        "--spark", default=NEWEST, help=f"a minor version; {NEWEST} unless given"
+    )
     asked = parser.parse_args()
     if asked.command == "build":
         print(*build(asked.folder), sep="\n")
