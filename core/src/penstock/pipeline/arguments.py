@@ -63,7 +63,7 @@ def _coder_args(given: Any) -> Args:
         if len(named) == 1 and "coder" not in named:
             [(name, options)] = named.items()
             return Args({"coder": name, **({"options": options} if options else {})})
-        if "coder" in named:
+        if isinstance(named.get("coder"), str):
             name = named.pop("coder")
             options = {**(named.pop("options", None) or {}), **named}
             return Args({"coder": name, **({"options": options} if options else {})})
