@@ -87,9 +87,11 @@ class Chain:
             ]
         work = Work(_complete(rows, self.input), original=self._original)
         counts: dict[str, Count] = {}
-        for stage, kernel in zip(self.stages, self._kernels, strict=True):
+        for stage, kernel, given in zip(self.stages, self._kernels, self._types[1:], strict=True):
             reached("stage-called", node=stage.node, stage=stage.name, rows=work.count)
-            counts[stage.name] = _step(stage, kernel, work)
+            counts[stage.name] = _step(stage, kernel, work) if work.count else Count()
+            if not work.count:
+                work.empty(_columns(given, stage))
         return work.finished(self.schema), Counts(counts)
 
 

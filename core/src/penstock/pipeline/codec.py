@@ -25,17 +25,25 @@ def _failure(error: RowError, attempts: int) -> Failure:
     return Failure(raised, attempts)
 
 
-def _settled(call: Any, policy: Policy) -> tuple[Any, int]:
-    """A coder's answer once no error in it is ephemeral any more, and the tries it took."""
-    pauses = waits(policy)
-    attempt = 0
-    while True:
-        answer = call()
-        errors = answer[1] if isinstance(answer, tuple) else answer.errors
-        attempt += 1
-        if attempt > len(pauses) or not any(error.ephemeral for error in errors):
-            return answer, attempt
-        time.sleep(pauses[attempt - 1])
+class _Tries:
+    """Asks a coder until no error in its answer is ephemeral any more, and counts."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+        self.retried = 0
+
+    def settle(self, call: Any) -> tuple[Any, int]:
+        """The answer, and the tries it took."""
+        pauses = waits(self._policy)
+        attempt = 0
+        while True:
+            answer = call()
+            errors = answer[1] if isinstance(answer, tuple) else answer.errors
+            attempt += 1
+            if attempt > len(pauses) or not any(error.ephemeral for error in errors):
+                return answer, attempt
+            self.retried += 1
+            time.sleep(pauses[attempt - 1])
 
 
 @frozen
@@ -48,13 +56,12 @@ class Decode:
     def __call__(self, work: Work, policy: Policy) -> Outcome:
         """Decode the whole column; a coder that raises is tried on halves."""
         errors: dict[int, Failure] = {}
-        tries = 1
+        asking = _Tries(policy)
         whole = work.payload
 
         def attempt(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Any]:
-            nonlocal tries
             start = batch.column("value").offset - whole.column("value").offset
-            found, tries = _settled(lambda: self.coder.decode(batch.column("value")), policy)
+            found, tries = asking.settle(lambda: self.coder.decode(batch.column("value")))
             for error in found.errors:
                 errors[start + error.row] = _failure(error, tries)
             times = batch.column("event_time")
@@ -64,7 +71,7 @@ class Decode:
 
         outcome = isolated(whole, attempt, policy)
         outcome.failures.update(errors)
-        outcome.retried += tries - 1
+        outcome.retried += asking.retried
         return outcome
 
     def _in_shape(self, rows: pa.RecordBatch, times: pa.Array) -> pa.RecordBatch:
@@ -90,19 +97,18 @@ class Encode:
         """Encode the whole batch; a coder that raises is tried on halves."""
         times = work.payload.column("event_time")
         errors: dict[int, Failure] = {}
-        tries = 1
+        asking = _Tries(policy)
         numbered = work.payload.append_column("", pa.array(np.arange(work.count)))
 
         def attempt(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Any]:
-            nonlocal tries
             numbers = batch.column(batch.num_columns - 1)
             rows = batch.select(list(self.columns))
-            found, tries = _settled(lambda: self.coder.encode(rows), policy)
+            found, tries = asking.settle(lambda: self.coder.encode(rows))
             return _coded(found.values, found.errors, numbers, times, errors, tries)
 
         outcome = isolated(numbered, attempt, policy)
         outcome.failures.update(errors)
-        outcome.retried += tries - 1
+        outcome.retried += asking.retried
         return outcome
 
 
@@ -133,8 +139,8 @@ class Parse:
 
     def __call__(self, work: Work, policy: Policy) -> Outcome:
         """Parse the whole column; rows without a value go no further."""
-        (objects, bad), tries = _settled(
-            lambda: self.coder.parse(work.payload.column("value")), policy
+        (objects, bad), tries = _Tries(policy).settle(
+            lambda: self.coder.parse(work.payload.column("value"))
         )
         failures = {error.row: _failure(error, tries) for error in bad}
         good = [n for n, found in enumerate(objects) if found is not None and n not in failures]
@@ -157,7 +163,7 @@ class Render:
         """Render all objects at hand."""
         assert work.objects is not None
         objects = work.objects
-        found, tries = _settled(lambda: self.coder.render(objects), policy)
+        found, tries = _Tries(policy).settle(lambda: self.coder.render(objects))
         failures = {error.row: _failure(error, tries) for error in found.errors}
         good = kept(len(objects), failures)
         values, times = found.values.cast(pa.binary()), work.payload.column("event_time")

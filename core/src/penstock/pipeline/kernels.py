@@ -141,25 +141,23 @@ def each(
     return results, failures, retried
 
 
+_NOTHING = pa.RecordBatch.from_arrays([], schema=pa.schema([]))
 Attempt = Callable[[pa.RecordBatch], tuple[pa.RecordBatch, Any]]
 
 
 def isolated(batch: pa.RecordBatch, attempt: Attempt, policy: Policy) -> Outcome:
     """Run a function over a whole batch; if it raises, over halves, down to the guilty rows.
 
-    `attempt` returns rows and, where rows were dropped or multiplied, their origins.
+    `attempt` returns rows and, where rows were dropped or multiplied, their origins. Where all
+    rows fail, the outcome's rows have no columns.
     """
-    if batch.num_rows == 0:
-        rows, origin = attempt(batch)
-        return Outcome(rows, origin)
     try:
         (rows, origin), tries = retrying(lambda: attempt(batch), policy)
         return Outcome(rows, origin, retried=tries - 1)
     except Exception as error:
         first, tries = error, attempts_of(error)
     if batch.num_rows == 1:
-        empty, _ = _nothing(batch, attempt)
-        return Outcome(empty, _no_rows(), {0: Failure(first, tries)}, retried=tries - 1)
+        return Outcome(_NOTHING, _no_rows(), {0: Failure(first, tries)}, retried=tries - 1)
     return _bisect(batch, attempt, tries)
 
 
@@ -181,19 +179,10 @@ def _bisect(batch: pa.RecordBatch, attempt: Attempt, tries: int) -> Outcome:
                 middle = (start + stop) // 2
                 waiting += [(middle, stop), (start, middle)]
     if not done:
-        empty, _ = _nothing(batch, attempt)
-        return Outcome(empty, _no_rows(), failures, retried=tries - 1)
+        return Outcome(_NOTHING, _no_rows(), failures, retried=tries - 1)
     rows = concat([rows for rows, _ in done])
     origin = pa.array(np.concatenate([at for _, at in done]), pa.int64())
     return Outcome(rows, origin, failures, retried=tries - 1)
-
-
-def _nothing(batch: pa.RecordBatch, attempt: Attempt) -> tuple[pa.RecordBatch, Any]:
-    """What the function gives for no rows: no columns if it cannot even do that."""
-    try:
-        return attempt(batch.slice(0, 0))
-    except Exception:
-        return pa.RecordBatch.from_arrays([], schema=pa.schema([])), None
 
 
 def _no_rows() -> pa.Array:

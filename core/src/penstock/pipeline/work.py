@@ -77,6 +77,15 @@ class Work:
         if key is not None:
             self._pen = _replaced(self.pen(), "key", key)
 
+    def empty(self, schema: pa.Schema) -> None:
+        """No healthy row is left; they would have had this schema."""
+        self.payload = pa.RecordBatch.from_arrays(
+            [pa.nulls(0, f.type) for f in schema], schema=schema
+        )
+        self.objects = []
+        self._pen, self._at = pen(0), None
+        self._original_at = None
+
     def number_siblings(self, origin: pa.Array) -> None:
         """Tell the rows that one record became apart: `/0`, `/1`, ... after its id."""
         found = np.asarray(origin)
