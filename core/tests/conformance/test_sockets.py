@@ -2,8 +2,8 @@
 
 import pytest
 
-from penstock.conformance import Case, ConnectorSuite
-from penstock.conformance.reference.process import BrokerProcess
+from penstock.conformance import ConnectorSuite
+from penstock.conformance.reference.cases import sockets_case
 from penstock.conformance.reference.sockets import connector as sockets
 
 
@@ -12,7 +12,5 @@ class TestSockets(ConnectorSuite):
 
     @pytest.fixture
     def case(self, tmp_path):
-        with BrokerProcess(tmp_path / "broker", password="open sesame") as broker:
-            place = {"port": broker.port, "password": "open sesame"}
-            wrong = {"password": "open barley"}
-            yield Case(source=place, sink=place, server=broker, wrong_credentials=wrong)
+        with sockets_case(tmp_path) as case:
+            yield case

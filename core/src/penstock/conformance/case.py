@@ -42,6 +42,7 @@ class Case:
         at_once: The most messages one receive of a queue may hold back from others (prefetch).
         splits: How many splits a place with `splits` can have in this case.
         quiet: Seconds without news after which a queue counts as empty.
+        patience: Seconds to wait for what should come, before the clause fails.
         identify: The ids in rows of the source; by default the first word of `value`.
         extra: Anything the plugin's own further tests want to find here.
     """
@@ -59,5 +60,6 @@ class Case:
     at_once: int = 1000
     splits: int = 3
     quiet: float = 1.0
+    patience: float = 30.0
     identify: Callable[[pa.RecordBatch], list[str]] | None = None
     extra: dict[str, Any] = field(factory=dict)

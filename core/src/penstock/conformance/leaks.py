@@ -26,8 +26,8 @@ def handles() -> Counter[str]:
 
 
 @contextmanager
-def held(within: float = 10.0) -> Iterator[None]:
-    """Fail if, some time after the block, more is held than before it."""
+def held(within: float) -> Iterator[None]:
+    """Fail if, so many seconds after the block, more is held than before it."""
     gc.collect()
     before, running = handles(), {t.ident for t in threading.enumerate()}
 

@@ -76,6 +76,18 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     made.stop()
 
 
+@pytest.fixture(scope="session")
+def penstock_spark() -> Any:
+    """The Spark session that all clauses of a run share; an active one is taken as it is."""
+    from penstock.conformance.under_test import Ledger, UnderTest
+    from penstock.spark.session import session
+
+    spark = session("local[2]", "conformance")
+    spark.dataSource.register(UnderTest)
+    spark.dataSource.register(Ledger)
+    return spark
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
     """Note what became of each clause, whichever suite it belongs to."""

@@ -45,6 +45,14 @@ class Rig:
         self.seed = seed
         self._oracles = 0
 
+    @property
+    def shape(self) -> str:
+        """Of its source: `replayable`, `queue`, or nothing."""
+        source = self.connector.source
+        if source is None:
+            return ""
+        return "queue" if issubclass(source, QueueSource) else "replayable"
+
     def has(self, capability: str) -> bool:
         return capability in self.connector.capabilities
 

@@ -99,7 +99,7 @@ class ShapeClauses:
     def test_shp_04_import(self, rig: Rig) -> None:
         """In a fresh process the connector's module imports without Spark, starts no thread and
         opens no socket; Spark's module for it imports without an error."""
-        looked = _looked(_where(rig))
+        looked = _looked(where(rig))
         assert looked["name"] == rig.connector.name
         assert not looked["pyspark"], "importing the connector imports pyspark"
         assert not looked["threads"], f"importing it starts threads: {looked['threads']}"
@@ -114,7 +114,7 @@ class ShapeClauses:
             assert done.returncode == 0, f"Spark cannot find it: {done.stderr[-500:]}"
 
 
-def _where(rig: Rig) -> str:
+def where(rig: Rig) -> str:
     """`module:attribute` of the connector."""
     if rig.connector.name in registry.names("connectors"):
         return registry.entry("connectors", rig.connector.name).point.value

@@ -14,9 +14,10 @@ from penstock.conformance.leaks import held
 from penstock.conformance.oracle import Oracle
 from penstock.conformance.records import Record, envelopes, made, values_of
 from penstock.conformance.rig import Rig, proved
+from penstock.conformance.waiting import until
 from penstock.contracts import QueueSource, Receipt
 from penstock.contracts.envelope import column as column_of
-from penstock.contracts.errors import SchemaError
+from penstock.contracts.errors import EphemeralWriteError, SchemaError
 
 ROWS = 120
 
@@ -209,7 +210,7 @@ class SinkClauses:
         """After `close` or `abort` no thread, socket or file of the writer is left."""
         _, shares = _shares(rig)
         rig.write(shares)  # clients cached per process may stay: they are opened here
-        with held():
+        with held(rig.case.patience):
             batch = rig.batch(7, partitions=len(shares))
             rig.sink().begin(batch)
             rig.share(batch, 0, shares[0])
@@ -259,6 +260,31 @@ class SinkClauses:
             "headers",
             lambda record: [{"key": name, "value": value} for name, value in record.headers],
         )
+
+    @clause("SNK-18", "a lost server is an ephemeral error", needs="reconnects")
+    def test_snk_18_reconnect(self, rig: Rig) -> None:
+        """While the server is away, writing a batch raises an `EphemeralWriteError`, so that the
+        core tries again; when it is back the same batch can be written, and is there as
+        promised."""
+        server = rig.case.server
+        assert server is not None, "reconnects is declared: the case must give server="
+        oracle, shares = _shares(rig)
+        server.kill()
+        try:
+            rig.write(shares)
+        except EphemeralWriteError:
+            pass
+        else:
+            raise AssertionError("a batch was written to a server that is away")
+        finally:
+            server.start()
+        until(
+            lambda: rig.write(shares) or True,
+            within=rig.case.patience,
+            why="the sink has found its server again",
+            ignoring=(EphemeralWriteError,),
+        )
+        proved(oracle.judge(rig.stored(), duplicates=0 if rig.has("exactly-once") else ROWS))
 
 
 def _shares(rig: Rig) -> tuple[Oracle, dict[int, list[pa.RecordBatch]]]:

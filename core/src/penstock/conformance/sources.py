@@ -14,9 +14,10 @@ from penstock.conformance.clauses import clause
 from penstock.conformance.leaks import held
 from penstock.conformance.records import KEYS, made
 from penstock.conformance.rig import Rig, proved
-from penstock.contracts import Limit
+from penstock.conformance.waiting import until
+from penstock.contracts import Limit, Planner, Position
 from penstock.contracts.envelope import column, spark_form
-from penstock.contracts.errors import ReadError
+from penstock.contracts.errors import EphemeralReadError, ReadError
 
 ROWS = 240
 BIG = 16 * 2**20
@@ -119,9 +120,7 @@ class SourceClauses:
             proved(first.judge(rig.ids(rig.read(planner.plan(start, end), source))))
             second = rig.oracle(ROWS // 2)
             rig.fill(made(second))
-            deadline = time.monotonic() + 30
-            while (news := planner.latest(end, Limit())) == end and time.monotonic() < deadline:
-                time.sleep(0.05)
+            news = _news(rig, planner, end)
             proved(second.judge(rig.ids(rig.read(planner.plan(end, news), source))))
 
     @clause("SRC-09", "stamps are unique and rise")
@@ -281,13 +280,38 @@ class SourceClauses:
                 said = sum(planner.lag(end).values())
                 assert said == round(left * unit), f"{left} rows are left, the lag says {said}"
 
+    @clause("SRC-20", "a lost server is found again", needs="reconnects")
+    def test_src_20_reconnect(self, rig: Rig) -> None:
+        """While the server is away `latest` raises an `EphemeralReadError`, or says that there is
+        nothing new; when it is back the same planner goes on within 30 seconds, and nothing is
+        lost or doubled."""
+        server = rig.case.server
+        assert server is not None, "reconnects is declared: the case must give server="
+        first, _ = rig.filled(ROWS // 2)
+        source = rig.replayable()
+        with rig.planner(source) as planner:
+            start = planner.initial()
+            end = planner.latest(start, Limit())
+            proved(first.judge(rig.ids(rig.read(planner.plan(start, end), source))))
+            server.kill()
+            try:
+                assert planner.latest(end, Limit()) == end, "news from a server that is away"
+            except EphemeralReadError:
+                pass
+            finally:
+                server.start()
+            second = rig.oracle(ROWS // 2)
+            rig.fill(made(second))
+            news = _news(rig, planner, end)
+            proved(second.judge(rig.ids(rig.read(planner.plan(end, news), source))))
+
     @clause("SRC-21", "closing frees threads, sockets and files")
     def test_src_21_leaks(self, rig: Rig) -> None:
         """After `close()`, and after a read that was given up half-way, no thread, socket or file
         that they opened is left."""
         rig.filled(ROWS, rig.splits)
         rig.read_all()  # clients cached per process may stay: they are opened here
-        with held():
+        with held(rig.case.patience):
             source = rig.replayable()
             with rig.planner(source) as planner:
                 parts = planner.plan(planner.initial(), planner.final())
@@ -320,6 +344,19 @@ class SourceClauses:
             for id, headers in zip(rig.ids(batches), read, strict=True)
         }
         assert found == wanted
+
+
+def _news(rig: Rig, planner: Planner, end: Position) -> Position:
+    """The next position past `end`, once the planner sees one."""
+
+    def looked() -> Position | None:
+        at = planner.latest(end, Limit())
+        return None if at == end else at
+
+    why = "the planner sees what is new"
+    found = until(looked, within=rig.case.patience, why=why, ignoring=(EphemeralReadError,))
+    assert found is not None
+    return found
 
 
 def _values(rows: pa.RecordBatch) -> list[bytes | None]:

@@ -11,6 +11,7 @@ from penstock import registry
 from penstock.conformance.case import Case
 from penstock.conformance.clauses import clause_of, clauses_of
 from penstock.conformance.gate import bad_waivers, gate
+from penstock.conformance.killed import KilledClauses
 from penstock.conformance.options import OptionClauses
 from penstock.conformance.plugin import PROOF, REASON
 from penstock.conformance.queues import QueueClauses
@@ -18,10 +19,19 @@ from penstock.conformance.rig import Rig
 from penstock.conformance.shapes import ShapeClauses
 from penstock.conformance.sinks import SinkClauses
 from penstock.conformance.sources import SourceClauses
+from penstock.conformance.through_spark import SparkClauses
 from penstock.contracts import Connector
 
 
-class ConnectorSuite(OptionClauses, ShapeClauses, SourceClauses, QueueClauses, SinkClauses):
+class ConnectorSuite(
+    OptionClauses,
+    ShapeClauses,
+    SourceClauses,
+    QueueClauses,
+    SinkClauses,
+    SparkClauses,
+    KilledClauses,
+):
     """Subclass it, name the connector, and give a fixture `case`.
 
         class TestFolder(ConnectorSuite):

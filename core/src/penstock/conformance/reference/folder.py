@@ -21,5 +21,6 @@ connector = Connector(
         "headers",
         "keys",
         "exactly-once",
+        "reconnects",
     },
 )

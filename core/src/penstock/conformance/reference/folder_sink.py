@@ -13,14 +13,14 @@ from penstock.conformance.reference.segments import STORED, Staged, listed, lock
 from penstock.contracts import Batch, Promise, Receipt, Sink, Writer, option
 from penstock.contracts import connector as configured
 from penstock.contracts.envelope import column
-from penstock.contracts.errors import SchemaError, WriteError
+from penstock.contracts.errors import EphemeralWriteError, SchemaError
 
 
 @configured
 class FolderSink(Sink):
     """Appends to the splits of a folder; partition n of a write goes to split n."""
 
-    path: str = option(doc="Folder to append to; it is made if it is not there.")
+    path: str = option(doc="Folder to append to; it must be there.")
 
     def promise(self) -> Promise:
         return Promise(replay="idempotent", atomic="task")
@@ -44,9 +44,11 @@ class FolderSink(Sink):
         return self.done(batch)
 
     def open(self, batch: Batch, partition: int, attempt: int, schema: pa.Schema) -> Writer:
+        self.check()
         return FolderWriter(self._staging(batch), partition, attempt)
 
     def finish(self, batch: Batch, receipts: Sequence[Receipt]) -> None:
+        self.check()
         root = Path(self.path)
         with locked(root):
             if batch.overwrite and not self.done(batch):
@@ -65,10 +67,10 @@ class FolderSink(Sink):
         shutil.rmtree(self._staging(batch), ignore_errors=True)
 
     def check(self) -> None:
-        try:
-            Path(self.path).mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise WriteError("the folder cannot be made", got=str(error)) from error
+        if not Path(self.path).is_dir():
+            raise EphemeralWriteError(
+                "the folder is not there", got=self.path, fix="create it; or is it a mount?"
+            )
 
     def _staging(self, batch: Batch) -> Path:
         return Path(self.path) / ".staging" / _tag(batch)

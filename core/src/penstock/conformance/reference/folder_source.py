@@ -12,7 +12,12 @@ from penstock.conformance.reference.segments import Segment, listed
 from penstock.contracts import ENVELOPE, Context, Limit, Planner, Position, ReplayableSource
 from penstock.contracts import connector as configured
 from penstock.contracts.envelope import stamps
-from penstock.contracts.errors import DataLossError, PositionError, ReadError
+from penstock.contracts.errors import (
+    DataLossError,
+    EphemeralReadError,
+    PositionError,
+    ReadError,
+)
 from penstock.contracts.options import at_least, option
 
 _BYTES = 4 * 2**20
@@ -79,7 +84,7 @@ class FolderPlanner(Planner):
         return {}
 
     def latest(self, after: Position, limit: Limit, until: Position | None = None) -> Position:
-        there = listed(self._root)
+        there = self._listed()
         start = _checked(after, there)
         ends = {split: each[-1].end if each else 0 for split, each in there.items()}
         if until is not None:
@@ -100,7 +105,7 @@ class FolderPlanner(Planner):
         return position
 
     def plan(self, start: Position, end: Position) -> list[Piece]:
-        there = listed(self._root)
+        there = self._listed()
         low, high = _checked(start, there), _checked(end, there)
         if any(high.get(split, 0) < number for split, number in low.items()):
             raise PositionError("the end lies before the start", got=f"{start} to {end}")
@@ -129,8 +134,15 @@ class FolderPlanner(Planner):
         return pieces
 
     def lag(self, at: Position) -> dict[str, int]:
-        there = listed(self._root)
+        there = self._listed()
         return {s: (each[-1].end if each else 0) - at.get(s, 0) for s, each in there.items()}
+
+    def _listed(self) -> dict[str, list[Segment]]:
+        if not self._root.is_dir():
+            raise EphemeralReadError(
+                "the folder is not there", got=str(self._root), fix="is it mounted?"
+            )
+        return listed(self._root)
 
 
 def _within(

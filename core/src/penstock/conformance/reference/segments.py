@@ -61,7 +61,8 @@ class Staged:
     """A file that nobody sees yet, open for writing; each has a name of its own."""
 
     def __init__(self, folder: Path, name: str) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
+        for each in (folder.parent, folder):  # never the root: it may be a mount that is away
+            each.mkdir(exist_ok=True)
         self.path = folder / f"{name}-{uuid.uuid4().hex}.arrow"
         self.rows = 0
         self._file = pa.OSFile(str(self.path), "wb")
@@ -106,7 +107,6 @@ def append(root: Path, split: str, rows: pa.RecordBatch) -> None:
 @contextmanager
 def locked(root: Path) -> Iterator[None]:
     """One publisher at a time, over processes."""
-    root.mkdir(parents=True, exist_ok=True)
     with (root / ".lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

@@ -1,0 +1,1 @@
+"""{{ cookiecutter.__name }} for Penstock."""

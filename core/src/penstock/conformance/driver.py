@@ -1,0 +1,44 @@
+"""The driver program that the suite kills: one stream, from here to there, until nothing is left.
+
+What it does comes as JSON in an environment variable, not in a file: what the program leaves
+behind is searched for secrets.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+
+from penstock.conformance.under_test import Ledger, UnderTest
+from penstock.spark.session import session
+
+SPEC = "PENSTOCK_CONFORMANCE_DRIVER"
+
+
+def main() -> None:
+    spec = json.loads(os.environ.pop(SPEC))
+    events = spec["events"]
+    os.makedirs(events, exist_ok=True)
+    settings = {
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": f"file://{events}",
+        "spark.sql.streaming.numRecentProgressUpdates": "1000",
+    }
+    spark = session("local[2]", "conformance", **settings)
+    spark.dataSource.register(UnderTest)
+    spark.dataSource.register(Ledger)
+    read, write = spec["read"], spec["write"]
+    stream = spark.readStream.format(read["format"]).options(**read["options"]).load()
+    stream.explain(extended=True)
+    writing = stream.writeStream.format(write["format"]).options(**write["options"])
+    query = (
+        writing.option("checkpointLocation", spec["checkpoint"]).trigger(availableNow=True).start()
+    )
+    query.awaitTermination()
+    for progress in query.recentProgress:
+        os.write(1, (str(progress) + "\n").encode())
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()

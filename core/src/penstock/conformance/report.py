@@ -1,0 +1,217 @@
+"""Run the suite of an installed plugin and say what became of each clause."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from importlib.metadata import (
+    Distribution,
+    PackageNotFoundError,
+    distribution,
+    entry_points,
+    version,
+)
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+from attrs import asdict, frozen
+
+from penstock import registry
+from penstock.contracts.errors import PenstockError, SetupError, UnknownNameError
+
+GROUP = "penstock.conformance"
+"""Entry points that name a module with a plugin's suites."""
+
+
+@frozen
+class Outcome:
+    """What became of one clause."""
+
+    suite: str
+    clause: str
+    title: str
+    outcome: str
+    reason: str
+    proof: str
+    seconds: float
+
+
+@frozen
+class Report:
+    """What the suite found.
+
+    Attributes:
+        name: Of the connector, coder or transform; or the file that was run.
+        distribution: The distribution it comes from, with its version; empty if unknown.
+        suite: The version of the suite: of the penstock that ran it.
+        seed: Of the data; the same seed repeats the run.
+        proof: Against what: `real server`, `emulator` or `no server`.
+        outcomes: One per clause and suite.
+        output: What pytest printed, for those who want to see why.
+    """
+
+    name: str
+    distribution: str
+    suite: str
+    seed: int
+    proof: str
+    outcomes: tuple[Outcome, ...]
+    output: str = ""
+
+    @property
+    def counts(self) -> dict[str, int]:
+        found = Counter(each.outcome for each in self.outcomes)
+        return {kind: found[kind] for kind in ("passed", "failed", "error", "waived", "skipped")}
+
+    @property
+    def ok(self) -> bool:
+        """Something was proved, and nothing failed."""
+        return self.counts["passed"] > 0 and not self.counts["failed"] and not self.counts["error"]
+
+    def to_json(self) -> dict[str, Any]:
+        """What `--json` prints and the report file holds."""
+        whole = asdict(self, filter=lambda attribute, _: attribute.name != "output")
+        return {**whole, "ok": self.ok, "counts": self.counts}
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.name} ({self.distribution or 'not installed'}), suite {self.suite}, "
+            f"against {self.proof or 'nothing'}, seed {self.seed}"
+        ]
+        for each in self.outcomes:
+            mark = {"passed": "ok", "skipped": "--", "waived": "WAIVED"}.get(each.outcome, "FAILED")
+            lines.append(f"  {mark:<6} {each.clause}  {each.title}")
+            if each.outcome != "passed" and each.reason:
+                lines.append(f"                 {each.reason.splitlines()[0][:160]}")
+        said = ", ".join(f"{count} {kind}" for kind, count in self.counts.items() if count)
+        return "\n".join([*lines, f"{'ok' if self.ok else 'NOT OK'}: {said or 'nothing was run'}"])
+
+
+def run(
+    name: str,
+    *,
+    tests: str | Path | Sequence[str | Path] | None = None,
+    seed: int | None = None,
+    output: str | Path | None = None,
+    arguments: Sequence[str] = (),
+    env: dict[str, str] | None = None,
+) -> Report:
+    """Run the conformance suite of an installed plugin, in a process of its own.
+
+    Args:
+        name: Of an installed connector, coder or transform.
+        tests: The file (or files) with its suite; left out, it is found: by the entry point
+            `penstock.conformance` of that name, else as `tests/test_conformance.py` of a
+            distribution installed from its source tree.
+        seed: Of the data, to repeat an earlier run.
+        output: Write the report there too, as JSON.
+        arguments: Further arguments for pytest (`-k SRC`, `-x`).
+        env: The environment of the process, if not this one's.
+
+    Raises:
+        UnknownNameError: nothing of that name is installed, and no tests were given.
+        SetupError: pytest is not there, the suite cannot be found, or it cannot be run.
+    """
+    if find_spec("pytest") is None:
+        raise SetupError(
+            "the conformance suite needs pytest", fix='pip install "penstock[conformance]"'
+        )
+    files = _files(name, tests)
+    with tempfile.TemporaryDirectory(prefix="penstock-conformance-") as folder:
+        written = Path(folder) / "report.json"
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+        command += ["--import-mode=importlib", f"--penstock-report={written}", *arguments]
+        if seed is not None:
+            command.append(f"--penstock-seed={seed}")
+        done = subprocess.run(
+            [*command, *map(str, files)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=env,
+        )
+        if done.returncode > 1 or not written.exists():
+            raise SetupError(
+                "the suite could not be run", got=done.stdout[-3000:], fix="see pytest's words"
+            )
+        found = json.loads(written.read_text(encoding="utf-8"))
+    outcomes = tuple(Outcome(**row) for row in found["clauses"])
+    proofs = sorted({each.proof for each in outcomes if each.proof})
+    report = Report(
+        name=name,
+        distribution=_distribution(name),
+        suite=version("penstock"),
+        seed=found["seed"],
+        proof=", ".join(proofs),
+        outcomes=outcomes,
+        output=done.stdout,
+    )
+    if output is not None:
+        text = json.dumps(report.to_json(), indent=2) + "\n"
+        Path(output).write_text(text, encoding="utf-8")
+    return report
+
+
+def _files(name: str, tests: str | Path | Sequence[str | Path] | None) -> list[Path]:
+    if tests is not None:
+        given = [tests] if isinstance(tests, str | Path) else list(tests)
+        files = [Path(each) for each in given]
+        if missing := [str(file) for file in files if not file.exists()]:
+            raise SetupError("there is no such test file", got=", ".join(missing))
+        return files
+    for point in entry_points(group=GROUP):
+        if point.name == name:
+            spec = find_spec(point.module)
+            if spec is None or spec.origin is None:
+                raise SetupError(f"the module {point.module} cannot be found", who=name)
+            return [Path(spec.origin)]
+    entry = _entry(name)
+    if entry is None:
+        raise UnknownNameError(
+            f"nothing named {name!r} is installed",
+            expected="one of " + ", ".join(registry.names("connectors")),
+            fix="install it, or name its test file with --tests",
+        )
+    source = _source_tree(distribution(entry.distribution))
+    if source is not None and (source / "tests" / "test_conformance.py").exists():
+        return [source / "tests" / "test_conformance.py"]
+    raise SetupError(
+        f"{entry.who} does not say where its conformance suite is",
+        expected=f'an entry point of the group "{GROUP}"',
+        fix="name its test file with --tests",
+    )
+
+
+def _entry(name: str) -> registry.Entry | None:
+    for kind in ("connectors", "coders", "transforms"):
+        try:
+            return registry.entry(kind, name)
+        except PenstockError:
+            continue
+    return None
+
+
+def _distribution(name: str) -> str:
+    entry = _entry(name)
+    return "" if entry is None else f"{entry.distribution} {entry.version}"
+
+
+def _source_tree(found: Distribution) -> Path | None:
+    """Where an editable install has its sources."""
+    try:
+        text = found.read_text("direct_url.json")
+    except PackageNotFoundError:
+        return None
+    if text is None:
+        return None
+    url = json.loads(text)
+    if not url.get("dir_info", {}).get("editable"):
+        return None
+    return Path(unquote(urlparse(url["url"]).path))
