@@ -147,7 +147,7 @@ def test_many_small_files_share_a_few_parts(folder):
     parts = planner.plan(planner.initial(), planner.final())
     planner.close()
     assert 2 <= len(parts) <= 16
-    assert sum(len(part) for part in parts) == 500
+    assert sum(len(part.ranges) for part in parts) == 500
 
 
 def test_new_files_enter_later_batches_once(folder, state):

@@ -30,6 +30,8 @@ class Rules:
         stable: Seconds for which size and time must have stayed as they are, as seen here.
         order: Files of one listing by modification time (then name), or by name.
         changed: What a seen name with other content means.
+        below: A folder below the root that is never looked into (the archive).
+        ending: Names with this ending are never taken (files renamed after reading).
     """
 
     pattern: str = ""
@@ -40,6 +42,16 @@ class Rules:
     stable: float = 0.0
     order: Order = "time"
     changed: Changed = "error"
+    below: str = ""
+    ending: str = ""
+
+    def leaves_out(self, path: bytes) -> bool:
+        """Whether a path is not for us, whatever the pattern says."""
+        if self.below and path.startswith(self.below.encode() + b"/"):
+            return True
+        if self.ending and path.endswith(self.ending.encode()):
+            return True
+        return not self.hidden and any(hidden(name) for name in path.split(b"/"))
 
 
 class Discovery:
@@ -106,7 +118,7 @@ class Discovery:
         found = []
         for entry in self._storage.walk(recursive=deep):
             path = entry.path
-            if not rules.hidden and any(hidden(name) for name in path.split(b"/")):
+            if rules.leaves_out(path):
                 continue
             subject = path.rpartition(b"/")[2] if by_name else path
             if pattern is None or pattern.match(subject):

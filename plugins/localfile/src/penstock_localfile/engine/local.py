@@ -111,9 +111,13 @@ class LocalStorage(Storage):
         except OSError as error:
             raise failed_write(error, path) from error
 
-    def rename(self, old: bytes, new: bytes) -> None:
+    def beside(self, folder: str) -> LocalStorage:
+        """Another folder of this machine."""
+        return LocalStorage(os.path.join(self.root, folder))
+
+    def rename(self, old: bytes, new: bytes, *, to: Storage | None = None) -> None:
         """Give a file another name."""
-        target = self._at(new)
+        target = (to if isinstance(to, LocalStorage) else self)._at(new)
         folder = os.path.dirname(target)
         try:
             os.makedirs(folder, exist_ok=True)

@@ -16,7 +16,7 @@ class AsLogged:
     """
 
     def __init__(self, file: Readable, logged: Logged, start: int) -> None:
-        self._file = file
+        self.inner = file
         self._logged = logged
         self._left = logged.entry.size - start
 
@@ -25,7 +25,7 @@ class AsLogged:
         wanted = self._left if size < 0 else min(size, self._left)
         if wanted <= 0:
             return b""
-        data = self._file.read(wanted)
+        data = self.inner.read(wanted)
         if not data:
             raise DataLossError(
                 "a file is shorter than when it was discovered",
@@ -40,7 +40,7 @@ class AsLogged:
 
     def close(self) -> None:
         """Free it."""
-        self._file.close()
+        self.inner.close()
 
 
 def open_logged(storage: Storage, logged: Logged, start: int = 0) -> AsLogged:

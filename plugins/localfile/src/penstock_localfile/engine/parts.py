@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from attrs import frozen
 
@@ -33,7 +33,32 @@ class Range:
         return self.start == 0 and self.end == self.file.entry.size
 
 
-Part = tuple[Range, ...]
+@frozen
+class Part:
+    """What one task reads.
+
+    Attributes:
+        ranges: In the order of discovery.
+        learned: What was learned from the files about their schema, for every task alike.
+    """
+
+    ranges: tuple[Range, ...]
+    learned: str = ""
+
+
+@frozen
+class Cutting:
+    """How limits are honoured within files of a format.
+
+    Attributes:
+        divides: Whether a file of this name may be read in byte ranges.
+        lines: Whether its records are its lines, so that a batch may end between two of them.
+        single: Whether every file is exactly one row.
+    """
+
+    divides: Callable[[bytes], bool]
+    lines: bool = False
+    single: bool = False
 
 
 @frozen
@@ -43,14 +68,14 @@ class Packing:
     Attributes:
         split: No part of a divisible file is larger.
         parts: Aim for at least so many parts, if there is work for them.
-        divisible: Whether files may be read in ranges.
+        divides: Whether a file of this name may be read in ranges.
     """
 
     split: int
     parts: int
-    divisible: bool
+    divides: Callable[[bytes], bool]
 
-    def pack(self, ranges: Iterable[Range]) -> list[Part]:
+    def pack(self, ranges: Iterable[Range], learned: str = "") -> list[Part]:
         """Cut large ranges, join small neighbours; the order stays."""
         given = list(ranges)
         total = sum(r.end - r.start + OPEN_COST for r in given)
@@ -61,18 +86,18 @@ class Packing:
         for piece in self._pieces(given, target):
             cost = piece.end - piece.start + OPEN_COST
             if current and weight + cost > target + OPEN_COST:
-                packed.append(tuple(current))
+                packed.append(Part(tuple(current), learned))
                 current, weight = [], 0
             current.append(piece)
             weight += cost
         if current:
-            packed.append(tuple(current))
+            packed.append(Part(tuple(current), learned))
         return packed
 
     def _pieces(self, ranges: list[Range], target: int) -> Iterable[Range]:
         for each in ranges:
             size = each.end - each.start
-            if not self.divisible or size <= target:
+            if size <= target or not self.divides(each.file.entry.path):
                 yield each
                 continue
             count = -(-size // target)

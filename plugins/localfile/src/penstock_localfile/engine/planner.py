@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from attrs import frozen
 
 from penstock.contracts import Limit, Planner, Position
 from penstock.contracts.errors import OptionError, PositionError
+from penstock_localfile.engine.afterwards import Afterwards
 from penstock_localfile.engine.discovery import Discovery, Rules
 from penstock_localfile.engine.ledger import Ledger, Logged
 from penstock_localfile.engine.lines import line_ends
-from penstock_localfile.engine.parts import Packing, Part, Range
+from penstock_localfile.engine.parts import Cutting, Packing, Part, Range
 from penstock_localfile.engine.storage import Storage
 
 _CHUNK = 1 << 20
-
-
-@frozen
-class Cutting:
-    """How the driver honours limits in rows.
-
-    Attributes:
-        lines: Rows are lines of uncompressed files, so a file may be cut between two of them.
-        single: Every file is exactly one row.
-    """
-
-    lines: bool = False
-    single: bool = False
+_KEEP = Afterwards()
 
 
 @frozen(order=True)
@@ -52,12 +41,17 @@ class FilePlanner(Planner):
         packing: Packing,
         cutting: Cutting,
         state: str | None,
+        afterwards: Afterwards = _KEEP,
+        learn: Callable[[], str] | None = None,
     ) -> None:
         self._storage = storage
         self._packing = packing
         self._cutting = cutting
         self.ledger = Ledger(state, storage.origin)
         self.discovery = Discovery(storage, rules, self.ledger)
+        self._learn = learn
+        self._afterwards = afterwards
+        afterwards.resume(storage, self.ledger)
 
     def initial(self) -> Position:
         """Before the first file."""
@@ -89,11 +83,26 @@ class FilePlanner(Planner):
 
     def plan(self, start: Position, end: Position) -> list[Part]:
         """The parts between two positions."""
-        return self._packing.pack(self._ranges(self._place(start), self._place(end)))
+        ranges = list(self._ranges(self._place(start), self._place(end)))
+        return self._packing.pack(ranges, self._learned()) if ranges else []
+
+    def _learned(self) -> str:
+        """What the first file taught, kept so that every batch is read alike."""
+        if self._learn is None:
+            return ""
+        known = self.ledger.get("learned")
+        if not known:
+            known = self._learn()
+            self.ledger.put("learned", known)
+        return known
 
     def files(self, start: Position, end: Position) -> list[Logged]:
         """The files that end between two positions."""
         return self.ledger.between(self._place(start).files, self._place(end).files)
+
+    def durable(self, end: Position) -> None:
+        """Delete, archive or rename what was read to its end, if that was asked for."""
+        self._afterwards.settle(self._storage, self.ledger, self._place(end).files)
 
     def lag(self, at: Position) -> dict[str, int]:
         """Files discovered and not yet read."""
@@ -152,7 +161,7 @@ class FilePlanner(Planner):
             stop = end.byte if file.number == end.files else file.entry.size
             if Place(file.number, at.byte) >= end or (files and files == limit.files):
                 break
-            if self._cutting.lines and self._storage.cheap_reads:
+            if self._lines_of(file):
                 cut, lines = self._cut(file, at.byte, stop, limit, taken, rows)
                 if cut == at.byte < stop:
                     break
@@ -168,6 +177,11 @@ class FilePlanner(Planner):
                 return Place(file.number, cut)
             at = Place(file.number + 1)
         return at
+
+    def _lines_of(self, file: Logged) -> bool:
+        cutting = self._cutting
+        cheap = self._storage.cheap_reads
+        return cutting.lines and cheap and cutting.divides(file.entry.path)
 
     def _cut(
         self, file: Logged, start: int, stop: int, limit: Limit, taken: int, rows: int

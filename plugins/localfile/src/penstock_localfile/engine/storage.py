@@ -91,8 +91,15 @@ class Storage(ABC):
         """Write a new file, making the folders above it; `close` makes it durable."""
         raise self.read_only()
 
-    def rename(self, old: bytes, new: bytes) -> None:
-        """Give a file another name, atomically, making the folders above it; replaces `new`."""
+    def rename(self, old: bytes, new: bytes, *, to: Storage | None = None) -> None:
+        """Give a file another name, atomically, making the folders above it; replaces `new`.
+
+        `to` is another root on the same system, as `beside` gives it.
+        """
+        raise self.read_only()
+
+    def beside(self, folder: str) -> Storage:
+        """Another root on the same system: an absolute folder, or one below this root."""
         raise self.read_only()
 
     def remove(self, path: bytes) -> None:

@@ -1,0 +1,104 @@
+"""Parquet files, by row groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from attrs import frozen
+
+from penstock.coders.schema import parse_schema
+from penstock.contracts.envelope import conform, spark_form
+from penstock.contracts.errors import ReadError
+from penstock_localfile.engine.compression import seekable
+from penstock_localfile.engine.formats.base import Format, from_text, to_text, typed, typed_rows
+from penstock_localfile.engine.ledger import Logged
+from penstock_localfile.engine.names import shown
+from penstock_localfile.engine.parts import Range
+from penstock_localfile.engine.storage import Storage
+
+_ROWS = 32_768
+
+
+@frozen
+class ParquetFormat(Format):
+    """Rows of Parquet files; `position` is the row's number in its file.
+
+    Attributes:
+        given: The columns to read; None: those of the first file.
+    """
+
+    given: Any = None
+    by_ranges = True
+
+    def learns(self) -> bool:
+        """Whether no schema was given."""
+        return self.given is None and not self.learned
+
+    def columns(self) -> pa.Schema:
+        """The columns that are read."""
+        return parse_schema(self.given) if self.given is not None else from_text(self.learned)
+
+    def schema(self) -> pa.Schema:
+        """The columns, and `_pen`."""
+        return typed(self.columns())
+
+    def learn(self, storage: Storage, file: Logged) -> str:
+        """The schema in the file's footer, in the types Spark has."""
+        with seekable(storage, file) as raw, _opened(raw, file) as table:
+            return to_text(spark_form(table.schema_arrow.remove_metadata()))
+
+    def divides(self, path: bytes) -> bool:
+        """Always: compression is inside the file."""
+        return True
+
+    def read(self, storage: Storage, piece: Range) -> Iterator[pa.RecordBatch]:
+        """The row groups that begin in the range."""
+        columns = self.columns()
+        with seekable(storage, piece.file) as raw, _opened(raw, piece.file) as table:
+            at = 0
+            for group in range(table.num_row_groups):
+                facts = table.metadata.row_group(group)
+                if piece.start <= _begin(facts) < piece.end:
+                    yield from self._group(storage, piece.file, table, group, at, columns)
+                at += facts.num_rows
+
+    def _group(
+        self,
+        storage: Storage,
+        file: Logged,
+        table: pq.ParquetFile,
+        group: int,
+        at: int,
+        columns: pa.Schema,
+    ) -> Iterator[pa.RecordBatch]:
+        try:
+            for rows in table.iter_batches(
+                _ROWS, row_groups=[group], columns=columns.names, use_threads=False
+            ):
+                positions = pa.array(range(at, at + rows.num_rows), pa.int64())
+                yield typed_rows(storage, file, conform(rows, columns), positions)
+                at += rows.num_rows
+        except (pa.ArrowInvalid, OSError) as error:
+            raise _broken(error, file) from error
+
+
+def _begin(group: Any) -> int:
+    if group.num_columns == 0:
+        return 0
+    column = group.column(0)
+    dictionary = column.dictionary_page_offset
+    return int(column.data_page_offset if dictionary is None else dictionary)
+
+
+def _opened(raw: Any, file: Logged) -> pq.ParquetFile:
+    try:
+        return pq.ParquetFile(raw)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise _broken(error, file) from error
+
+
+def _broken(error: Exception, file: Logged) -> ReadError:
+    return ReadError(f"a Parquet file cannot be read: {error}", got=shown(file.entry.path))

@@ -1,0 +1,84 @@
+"""Lines and whole files: bytes as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+from attrs import frozen
+
+from penstock.contracts.envelope import HEADERS
+from penstock.contracts.errors import ReadError
+from penstock_localfile.engine.formats.base import Format, envelope
+from penstock_localfile.engine.ledger import Logged
+from penstock_localfile.engine.lines import Lines, read_lines
+from penstock_localfile.engine.names import shown
+from penstock_localfile.engine.parts import Range
+from penstock_localfile.engine.storage import Readable, Storage
+
+_FAR = 1 << 62
+
+
+@frozen
+class LinesFormat(Format):
+    """One row per line; `position` is the line's byte offset in the (expanded) content."""
+
+    by_lines = True
+
+    def read(self, storage: Storage, piece: Range) -> Iterator[pa.RecordBatch]:
+        """The lines that begin in the range."""
+        for inside, run in self.runs(storage, piece):
+            yield envelope(storage, piece.file, run.values, run.starts, inside=inside)
+
+    def runs(self, storage: Storage, piece: Range) -> Iterator[tuple[str, Lines]]:
+        """The lines of a range, with what the name of a zip's member adds to the file's."""
+        if not self.divides(piece.file.entry.path):
+            for inside, content in self.expanding.documents(storage, piece.file):
+                for run in read_lines(content, 0, _FAR, longest=self.longest):
+                    yield inside, run
+        elif piece.start < piece.end:
+            with self.expanding.opened(storage, piece.file, max(piece.start - 1, 0)) as content:
+                for run in read_lines(content, piece.start, piece.end, longest=self.longest):
+                    yield "", run
+
+
+@frozen
+class WholeFormat(Format):
+    """One row per file or zip member; the key is its path, headers hold size and time."""
+
+    single = True
+
+    def read(self, storage: Storage, piece: Range) -> Iterator[pa.RecordBatch]:
+        """The file as one row."""
+        entry = piece.file.entry
+        for inside, content in self.expanding.documents(storage, piece.file):
+            value = whole(content, piece.file, self.longest)
+            facts = [
+                {"key": "path", "value": entry.path},
+                {"key": "size", "value": str(entry.size).encode()},
+                {"key": "modified", "value": str(entry.modified).encode()},
+            ]
+            yield envelope(
+                storage,
+                piece.file,
+                pa.array([value], pa.binary()),
+                pa.array([0], pa.int64()),
+                inside=inside,
+                key=pa.array([entry.path + inside.encode()], pa.binary()),
+                headers=pa.array([facts], HEADERS),
+            )
+
+
+def whole(content: Readable, file: Logged, longest: int) -> bytes:
+    """All of a content that fits its bound."""
+    pieces, size = [], 0
+    while data := content.read(8 << 20):
+        size += len(data)
+        if size > longest:
+            raise ReadError(
+                f"a file is larger than {longest} bytes",
+                got=f"{shown(file.entry.path)}, {file.entry.size} bytes",
+                fix="raise max_record_bytes, or read it with format=lines",
+            )
+        pieces.append(data)
+    return b"".join(pieces)
