@@ -1,0 +1,309 @@
+"""The Avro coder: framing around the vectorised reader and writer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import cached_property, lru_cache
+from typing import Any, Literal
+
+import attrs
+import fastavro
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.coders.avro import container, framing, reference, types
+from penstock.coders.avro.decode import Decoding
+from penstock.coders.avro.encode import encode, record_of
+from penstock.coders.avro.resolve import Plan, resolve
+from penstock.coders.groups import grouped, merged
+from penstock.coders.isolate import isolate
+from penstock.coders.parts import assemble, empty, present, under
+from penstock.coders.pieces import joined
+from penstock.coders.registry import (
+    Registry,
+    RegistryError,
+    Strategy,
+    Written,
+    schema_error,
+    subject_name,
+)
+from penstock.coders.schema import parse_schema
+from penstock.coders.writing import signed_varints
+from penstock.contracts.coder import Coder, Decoded, Encoded, RowError
+from penstock.contracts.envelope import conform
+from penstock.contracts.errors import CodecError, OptionError, SchemaError
+from penstock.contracts.options import at_least, connector, option
+from penstock.contracts.secret import Secret
+
+AT_ONCE = 16_384
+"""Rows decoded together: enough to pay for the steps, few enough to stay in the cache."""
+
+
+@connector
+class AvroCoder(Coder):
+    """Avro records: alone, as single objects, behind a registry's schema id, or in files.
+
+    Records written with another schema than `schema` are resolved to it by Avro's rules.
+    """
+
+    _schema: Any = option(
+        default=None,
+        doc="The schema to read and write with: Avro JSON, or columns as for any coder. With a "
+        "registry the subject's latest, if not given.",
+    )
+    writer: Any = option(
+        default=None,
+        doc="The schema the records were written with, or a list of them for single objects; "
+        "the same as schema if not given.",
+    )
+    framing: Literal["none", "single-object", "registry", "container"] = option(
+        default="none", doc="What stands around a record."
+    )
+    registry: dict[str, str | Secret] = option(
+        prefix="registry.",
+        doc="The registry's client: registry.url, registry.basic.auth.user.info, "
+        "registry.bearer.auth.token, registry.ssl.ca.location, ...",
+    )
+    subject: str | None = option(default=None, doc="The registry's subject.")
+    version: int | None = option(
+        default=None, doc="The subject's version to read with; the latest if not given."
+    )
+    topic: str | None = option(default=None, doc="Names the subject, by the strategy.")
+    strategy: Strategy = option(default="topic", doc="How topic and record name the subject.")
+    register: bool = option(
+        default=False, doc="Register the schema if the subject does not have it yet."
+    )
+    max_size: int = option(
+        default=64 * 2**20,
+        doc="What a compressed container file may grow to.",
+        unit="bytes",
+        check=at_least(1),
+    )
+    only: tuple[str, ...] | None = attrs.field(default=None, kw_only=True)
+
+    def settle(self) -> None:
+        if self.framing == "registry":
+            Registry(self.registry)
+            if self._schema is None and self.subject is None and self.topic is None:
+                raise OptionError(
+                    "the coder avro does not know its schema",
+                    expected="schema, or subject or topic to ask the registry for",
+                )
+            if self.writer is not None:
+                raise OptionError("the registry names the writer's schema; drop writer")
+        elif self._schema is None:
+            raise OptionError(
+                "the option schema is missing",
+                expected="an Avro schema, or framing=registry",
+                fix='give schema=\'{"type": "record", ...}\'',
+            )
+        elif self.registry:
+            raise OptionError("registry settings have a meaning only with framing=registry")
+
+    @cached_property
+    def text(self) -> str:
+        """The reader's schema as JSON. Kept, and pickled, so that all processes have the same."""
+        if self._schema is not None:
+            return _text_of(self._schema)
+        try:
+            _, found = Registry(self.registry).by_version(self._subject(None), self.version)
+        except RegistryError as error:
+            raise schema_error(error) from None
+        return _written_text(found)
+
+    def _subject(self, record: str | None) -> str:
+        return self.subject or subject_name(self.strategy, self.topic, record)
+
+    def _reader(self) -> str:
+        return self.text if self.only is None else _narrow(self.text, self.only)
+
+    def schema(self) -> pa.Schema:
+        return types.columns(_node(self._reader()))
+
+    def narrowed(self, columns: Sequence[str]) -> AvroCoder:
+        whole: Any = self
+        made: AvroCoder = attrs.evolve(whole, only=tuple(columns))
+        made.__dict__["text"] = self.text
+        return made
+
+    def decode(self, values: pa.Array) -> Decoded:
+        kept, rows = present(values)
+        outer = Decoded(pa.RecordBatch.from_arrays([kept], names=["value"]), rows)
+        if self.framing == "container":
+            return self._files(outer, kept)
+        return under(outer, self._framed(kept))
+
+    def _framed(self, kept: pa.Array) -> Decoded:
+        reader, schema = self._reader(), self.schema()
+        if self.framing == "registry":
+            groups, errors = framing.registry_ids(kept)
+
+            def one(number: int, part: pa.Array) -> Decoded:
+                try:
+                    writer = _written_text(Registry(self.registry).by_id(number))
+                    _plan(writer, reader)
+                except (RegistryError, SchemaError) as error:
+                    return _refused(schema, len(part), error)
+                return _decoded(part, writer, reader, framing.HEADER)
+
+            return grouped(kept, groups, schema, one, errors)
+        writers = self._writers()
+        if self.framing == "none":
+            return _decoded(kept, writers[0], reader, 0)
+        known = [framing.fingerprint(json.loads(text)) for text in writers]
+        groups, errors = framing.fingerprints(kept, known)
+        skip = framing.SINGLE_HEADER
+        return grouped(
+            kept, groups, schema, lambda i, part: _decoded(part, writers[i], reader, skip), errors
+        )
+
+    def _writers(self) -> list[str]:
+        if self.writer is None:
+            return [self.text]
+        given = self.writer if isinstance(self.writer, list | tuple) else [self.writer]
+        return [_text_of(each) for each in given]
+
+    def _files(self, outer: Decoded, kept: pa.Array) -> Decoded:
+        node = _node(self._reader())
+        reader = _parsed(self._reader())
+        parents: list[int] = []
+        errors = []
+        objects: list[Any] = []
+        for row, value in enumerate(kept.to_pylist()):
+            try:
+                found = container.records(value, reader, self.max_size)
+                reference.batch(found, reader, node)
+            except CodecError as error:
+                errors.append(RowError(row=row, message=error.message))
+                continue
+            objects += found
+            parents += [row] * len(found)
+        rows = reference.batch(objects, reader, node)
+        return under(outer, Decoded(rows), pa.array(parents, pa.int32()), errors)
+
+    def encode(self, rows: pa.RecordBatch) -> Encoded:
+        node = _node(self.text)
+        rows = conform(rows, types.columns(node))
+        if self.framing == "registry":
+            record = node.name if isinstance(node, types.Record) else None
+            registry = Registry(self.registry)
+            ask = registry.register if self.register else registry.find
+            try:
+                number = ask(self._subject(record), Written("AVRO", self.text))
+            except RegistryError as error:
+                nothing = pa.nulls(rows.num_rows, pa.binary())
+                return Encoded(nothing, _refused(rows.schema, rows.num_rows, error).errors)
+            return encode(rows, node, b"\x00" + number.to_bytes(4, "big"))
+        if self.framing == "single-object":
+            mark = framing.SINGLE + framing.fingerprint(json.loads(self.text))
+            return encode(rows, node, mark)
+        done = encode(rows, node)
+        if self.framing == "container":
+            head = container.header(json.loads(self.text)) + b"\x02"
+            sizes = pc.fill_null(pc.binary_length(done.values), 0)
+            size = signed_varints(np.asarray(sizes).astype(np.int64))
+            return Encoded(joined(head, size, done.values, container.SYNC), done.errors)
+        return done
+
+
+def _decoded(values: pa.Array, writer: str, reader: str, skip: int) -> Decoded:
+    plan, schema = _plan(writer, reader)
+    if len(values) <= AT_ONCE:
+        return _chunk(values, plan, schema, writer, reader, skip)
+    parts = []
+    for start in range(0, len(values), AT_ONCE):
+        part = values.slice(start, AT_ONCE)
+        done = _chunk(part, plan, schema, writer, reader, skip)
+        parts.append((np.arange(start, start + len(part)), done))
+    return merged(parts, schema, len(values), ())
+
+
+def _chunk(
+    values: pa.Array, plan: Plan, schema: pa.Schema, writer: str, reader: str, skip: int
+) -> Decoded:
+    under_way = Decoding(values, skip)
+    columns = under_way.columns(plan)
+    batch = pa.RecordBatch.from_arrays(columns, schema=schema)
+    bad = under_way.buffer.bad
+    slow = under_way.buffer.left & ~bad
+    if not bad.any() and not slow.any():
+        return Decoded(batch)
+    faults = under_way.buffer.faults
+    errors = [RowError(row=row, message=faults[row]) for row in sorted(faults)]
+    good = np.flatnonzero(~(bad | slow))
+    parts = [(good, Decoded(batch.take(pa.array(good))))]
+    if slow.any():
+        which = np.flatnonzero(slow)
+        raw = [value[skip:] for value in values.take(pa.array(which)).to_pylist()]
+        node, parsed = _node(reader), _parsed(reader)
+        runs, found = isolate(
+            len(raw),
+            lambda a, b: reference.decode(raw[a:b], _parsed(writer), parsed, node),
+        )
+        parts.append((which, assemble(runs, found, None, schema, len(raw))))
+    return merged(parts, schema, len(values), errors)
+
+
+def _refused(schema: pa.Schema, count: int, error: RegistryError | SchemaError) -> Decoded:
+    kind = type(error).__name__
+    said = error.message
+    errors = [RowError(row, said, kind, error.ephemeral) for row in range(count)]
+    return Decoded(empty(schema), pa.array([], pa.int32()), tuple(errors))
+
+
+@lru_cache(maxsize=256)
+def _node(text: str) -> types.Node:
+    return types.parse(text)
+
+
+@lru_cache(maxsize=256)
+def _parsed(text: str) -> Any:
+    return fastavro.parse_schema(json.loads(text))
+
+
+@lru_cache(maxsize=256)
+def _plan(writer: str, reader: str) -> tuple[Plan, pa.Schema]:
+    node = _node(reader)
+    return resolve(_node(writer), node), types.columns(node)
+
+
+@lru_cache(maxsize=256)
+def _narrow(text: str, names: tuple[str, ...]) -> str:
+    node = _node(text)
+    if not isinstance(node, types.Record):
+        return text
+    kept = tuple(field for field in node.fields if field.name in names)
+    return json.dumps(types.spec(attrs.evolve(node, fields=kept)))
+
+
+@lru_cache(maxsize=1024)
+def _written_text(written: Written) -> str:
+    if written.kind != "AVRO":
+        raise SchemaError(
+            "the registry's schema is of another kind", expected="AVRO", got=written.kind
+        )
+    known = [text for _, text in written.references]
+    return json.dumps(types.spec(types.parse(written.text, known)))
+
+
+def _text_of(given: Any) -> str:
+    if isinstance(given, str):
+        return _text_of_string(given)
+    if isinstance(given, list) or (isinstance(given, Mapping) and "properties" not in given):
+        return json.dumps(types.spec(types.parse(given)))
+    return json.dumps(types.spec(record_of(parse_schema(given))))
+
+
+@lru_cache(maxsize=256)
+def _text_of_string(given: str) -> str:
+    text = given.strip()
+    if text[:1] in ("{", "[", '"') or text in types.PRIMITIVES:
+        found = types.loaded(text)
+        return (
+            _text_of(found)
+            if isinstance(found, Mapping)
+            else json.dumps(types.spec(types.parse(found)))
+        )
+    return json.dumps(types.spec(record_of(parse_schema(text))))

@@ -1,0 +1,74 @@
+"""Decoding a batch in groups that need different schemas, and putting the rows back in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from attrs import evolve
+
+from penstock.coders.parts import empty
+from penstock.contracts.coder import Decoded, RowError
+
+Rows = npt.NDArray[np.intp]
+
+
+def by_key(keys: npt.NDArray[np.generic]) -> list[tuple[int, Rows]]:
+    """Which rows hold each key, keys in their order."""
+    if len(keys) and (keys == keys[0]).all():
+        return [(int(keys[0]), np.arange(len(keys)))]
+    found, inverse = np.unique(keys, return_inverse=True)
+    return [(int(key), np.flatnonzero(inverse == i)) for i, key in enumerate(found)]
+
+
+def merged(
+    parts: Sequence[tuple[Rows, Decoded]], schema: pa.Schema, count: int, errors: Sequence[RowError]
+) -> Decoded:
+    """What became of groups of rows, as if they had been decoded together.
+
+    Args:
+        parts: For each group its input rows and their outcome.
+        schema: The columns of every part.
+        count: How many input rows there were.
+        errors: Input rows that are in no group, because they are bad.
+    """
+    if len(parts) == 1 and len(parts[0][0]) == count:
+        return parts[0][1]
+    batches, origins = [], []
+    bad = list(errors)
+    for rows, done in parts:
+        batches.append(done.rows)
+        kept = rows if done.origin is None else rows[done.origin.to_numpy()]
+        origins.append(kept)
+        bad += [evolve(error, row=int(rows[error.row])) for error in done.errors]
+    bad.sort(key=lambda error: error.row)
+    if not batches:
+        return Decoded(empty(schema), pa.array([], pa.int32()), tuple(bad))
+    origin = np.concatenate(origins)
+    whole = pa.Table.from_batches(batches, schema=schema).combine_chunks()
+    if len(batches) > 1:
+        order = np.argsort(origin, kind="stable")
+        origin = origin[order]
+        whole = whole.take(pa.array(order)).combine_chunks()
+    made = whole.to_batches()
+    rows_out = made[0] if made else empty(schema)
+    if len(origin) == count and not bad and (origin == np.arange(count)).all():
+        return Decoded(rows_out)
+    return Decoded(rows_out, pa.array(origin, pa.int32()), tuple(bad))
+
+
+def grouped(
+    values: pa.Array,
+    groups: Sequence[tuple[int, Rows]],
+    schema: pa.Schema,
+    decode: Callable[[int, pa.Array], Decoded],
+    errors: Sequence[RowError] = (),
+) -> Decoded:
+    """Decode each group of the values (no nulls) on its own and merge the outcomes."""
+    parts = []
+    for key, rows in groups:
+        part = values if len(rows) == len(values) else values.take(pa.array(rows))
+        parts.append((rows, decode(key, part)))
+    return merged(parts, schema, len(values), errors)

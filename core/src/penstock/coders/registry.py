@@ -1,0 +1,268 @@
+"""A Confluent Schema Registry, asked through confluent-kafka's own client.
+
+One client per process and per settings; what it has fetched by id stays, because ids never
+change their meaning. An id the registry does not know is asked for again after a while.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from attrs import field, frozen
+
+from penstock.contracts.errors import (
+    CodecError,
+    EphemeralError,
+    OptionError,
+    PenstockError,
+    SchemaError,
+)
+from penstock.contracts.secret import Secret
+
+TIMEOUT = 10.0
+FORGET = 30.0
+MAX_REFERENCES = 32
+Strategy = Literal["topic", "record", "topic-record"]
+
+_NUMBERS = {"timeout", "cache.capacity", "cache.latest.ttl.sec", "max.retries"}
+_NUMBERS |= {"retries.wait.ms", "retries.max.wait.ms"}
+_DEFAULTS = {"timeout": TIMEOUT, "max.retries": 2, "retries.wait.ms": 100}
+
+
+class RegistryError(CodecError):
+    """The registry answered that it does not have, or does not take, a schema."""
+
+
+class EphemeralRegistryError(RegistryError, EphemeralError):
+    """The registry does not answer now."""
+
+
+@frozen
+class Written:
+    """A schema of the registry: its kind, its text, and those it refers to, deepest first."""
+
+    kind: Literal["AVRO", "JSON", "PROTOBUF"]
+    text: str
+    references: tuple[tuple[str, str], ...] = ()
+
+
+@frozen(eq=False)
+class Registry:
+    """A registry by its client's settings: `url`, `basic.auth.user.info`, `ssl.ca.location`, ..."""
+
+    settings: Mapping[str, str | Secret] = field(repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        url = self.settings.get("url")
+        if url is None:
+            raise OptionError(
+                "a registry needs its address",
+                expected="registry.url",
+                fix='give registry.url="https://host:8081"',
+            )
+        for each in _plain(url).split(","):
+            parts = urlsplit(each.strip())
+            if parts.scheme not in ("http", "https") or not parts.hostname:
+                raise OptionError(
+                    "registry.url is no registry's address", expected="http:// or https://"
+                )
+
+    def by_id(self, number: int) -> Written:
+        """The schema of an id. Fetched once per process.
+
+        Raises:
+            RegistryError: it is not there, or (ephemeral) the registry does not answer.
+        """
+        return _session(self._key()).by_id(number)
+
+    def by_version(self, subject: str, version: int | None = None) -> tuple[int, Written]:
+        """A subject's schema of a version, the latest by default, and its id."""
+        return _session(self._key()).by_version(subject, version)
+
+    def register(self, subject: str, schema: Written) -> int:
+        """The id of a schema under a subject; registered if it is compatible and not yet there.
+
+        Raises:
+            RegistryError: the registry says it is incompatible.
+        """
+        return _session(self._key()).register(subject, schema)
+
+    def find(self, subject: str, schema: Written) -> int:
+        """The id that a schema already has under a subject.
+
+        Raises:
+            RegistryError: it has none.
+        """
+        return _session(self._key()).find(subject, schema)
+
+    def _key(self) -> tuple[tuple[str, str], ...]:
+        return tuple(sorted((name, _plain(value)) for name, value in self.settings.items()))
+
+
+def _plain(value: str | Secret) -> str:
+    return value.reveal() if isinstance(value, Secret) else str(value)
+
+
+def subject_name(strategy: Strategy, topic: str | None, record: str | None) -> str:
+    """The subject by a naming strategy.
+
+    Raises:
+        OptionError: the strategy needs a name that is not given.
+    """
+    wanted = {"topic": (topic,), "record": (record,), "topic-record": (topic, record)}[strategy]
+    if None in wanted:
+        raise OptionError(
+            f"the subject strategy {strategy} lacks a name",
+            expected="topic" if topic is None else "a schema with a record's name",
+            fix="give topic=..., or subject=... itself",
+        )
+    return f"{topic}-value" if strategy == "topic" else "-".join(str(part) for part in wanted)
+
+
+@lru_cache(maxsize=16)
+def _made(key: tuple[tuple[str, str], ...], pid: int) -> _Session:
+    return _Session(dict(key))
+
+
+def _session(key: tuple[tuple[str, str], ...]) -> _Session:
+    return _made(key, os.getpid())
+
+
+class _Session:
+    """The registry as one process sees it. Thread-safe."""
+
+    def __init__(self, settings: dict[str, str]) -> None:
+        try:
+            from confluent_kafka.schema_registry import SchemaRegistryClient
+        except ImportError as error:
+            raise OptionError(
+                f"the registry's client is not installed: {error}",
+                fix="pip install 'penstock[registry]'",
+            ) from None
+        given: dict[str, Any] = {**_DEFAULTS, **settings}
+        if "bearer.auth.token" in given:
+            given.setdefault("bearer.auth.credentials.source", "STATIC_TOKEN")
+            given.setdefault("bearer.auth.logical.cluster", "default")
+        for name in _NUMBERS & set(given):
+            given[name] = float(given[name])
+        try:
+            self.client = SchemaRegistryClient(given)
+        except (ValueError, TypeError, OSError) as error:
+            # The client's words name settings, never their values, except for the address.
+            said = "registry.url is wrong" if "url" in str(error).lower() else str(error)
+            raise OptionError(f"the registry's settings are refused: {said}") from None
+        self.lock = threading.Lock()
+        self.known: dict[int, Written] = {}
+        self.missing: dict[int, tuple[float, PenstockError]] = {}
+        self.ids: dict[tuple[str, Written, bool], int] = {}
+
+    def by_id(self, number: int) -> Written:
+        with self.lock:
+            if number in self.known:
+                return self.known[number]
+            since, error = self.missing.get(number, (0.0, None))
+            if error is not None and time.monotonic() - since < FORGET:
+                raise error
+            try:
+                schema = _asked(lambda: self.client.get_schema(number), f"the schema {number}")
+                self.known[number] = self._whole(schema)
+            except EphemeralRegistryError:
+                raise
+            except RegistryError as error:
+                if len(self.missing) > 10_000:
+                    self.missing.clear()
+                self.missing[number] = (time.monotonic(), error)
+                raise
+            return self.known[number]
+
+    def by_version(self, subject: str, version: int | None) -> tuple[int, Written]:
+        what = f"the subject {subject}"
+        if version is None:
+            found = _asked(lambda: self.client.get_latest_version(subject), what)
+        else:
+            found = _asked(lambda: self.client.get_version(subject, version), what)
+        return int(found.schema_id), self._whole(found.schema)
+
+    def register(self, subject: str, schema: Written) -> int:
+        return self._id(subject, schema, True)
+
+    def find(self, subject: str, schema: Written) -> int:
+        return self._id(subject, schema, False)
+
+    def _id(self, subject: str, schema: Written, create: bool) -> int:
+        from confluent_kafka.schema_registry import Schema
+
+        with self.lock:
+            key = (subject, schema, create)
+            if key not in self.ids:
+                given = Schema(schema.text, schema.kind)
+                what = f"this schema under the subject {subject}"
+                if create:
+                    number = _asked(lambda: self.client.register_schema(subject, given), what)
+                else:
+                    found = _asked(lambda: self.client.lookup_schema(subject, given), what)
+                    number = found.schema_id
+                self.ids[key] = int(number)
+            return self.ids[key]
+
+    def _whole(self, schema: Any) -> Written:
+        found: dict[str, str] = {}
+        self._follow(schema, found, 0)
+        return Written(schema.schema_type or "AVRO", schema.schema_str, tuple(found.items()))
+
+    def _follow(self, schema: Any, found: dict[str, str], depth: int) -> None:
+        for reference in schema.references or ():
+            if reference.name in found:
+                continue
+            if depth > MAX_REFERENCES or len(found) > MAX_REFERENCES:
+                raise RegistryError(f"a schema refers to more than {MAX_REFERENCES} others")
+            what = f"the subject {reference.subject}"
+            version = _asked(
+                lambda r=reference: self.client.get_version(r.subject, r.version), what
+            )
+            self._follow(version.schema, found, depth + 1)
+            found[reference.name] = version.schema.schema_str
+
+
+def _asked(ask: Any, what: str) -> Any:
+    from confluent_kafka.schema_registry.error import SchemaRegistryError
+
+    try:
+        return ask()
+    except SchemaRegistryError as error:
+        status = error.http_status_code
+        if status >= 500 or status in (408, 429):
+            raise EphemeralRegistryError(
+                f"the registry cannot answer for {what} (HTTP {status})"
+            ) from None
+        if 300 <= status < 400:
+            raise RegistryError(
+                f"the registry sent us elsewhere for {what}; redirects are refused",
+                fix="give the address it redirects to, if you trust it",
+            ) from None
+        if status in (401, 403):
+            raise RegistryError(f"the registry refused our credentials for {what}") from None
+        raise RegistryError(
+            f"the registry has no answer for {what} (HTTP {status}, code {error.error_code})"
+        ) from None
+    except OSError as error:
+        raise EphemeralRegistryError(f"the registry does not answer ({error})") from None
+    except Exception as error:
+        # The client's HTTP library has no error type in common with ours or Python's.
+        if type(error).__module__.split(".")[0] in ("httpx", "httpx2", "httpcore", "httpcore2"):
+            name = type(error).__name__
+            raise EphemeralRegistryError(f"the registry does not answer ({name})") from None
+        raise
+
+
+def schema_error(error: RegistryError) -> PenstockError:
+    """A registry's refusal as an error of the analysis, or the ephemeral one as it is."""
+    if error.ephemeral:
+        return error
+    return SchemaError(error.message, fix=error.fix)
