@@ -1,0 +1,232 @@
+"""JMS queues and durable subscriptions as a source."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from typing import Any, Literal
+
+from penstock.contracts import Consumer, Context, Lease, Limit, QueueSource, connector, option
+from penstock.contracts.errors import EphemeralReadError, OptionError, ReadError
+from penstock_jms.client import Client
+from penstock_jms.failures import speaking
+from penstock_jms.handles import handles
+from penstock_jms.jvm import WHO
+from penstock_jms.options import Connecting
+from penstock_jms.reading import Reading, Received, joined, received
+
+CHUNK = 1000
+"""Messages moved by one call into Java at most."""
+
+LINGER = 10
+"""Milliseconds without a message that end a lease: brokers push, and a push takes a moment."""
+
+
+@connector
+class JmsSource(Connecting, QueueSource):
+    """Messages of a JMS queue, or of a durable subscription to a topic."""
+
+    leases = 1
+
+    selector: str | None = option(
+        default=None, doc="Only messages that match.", example="region = 'EU' AND total > 100"
+    )
+    subscription: str | None = option(
+        default=None, doc="Name of the durable subscription to `topic`; made if it is not there."
+    )
+    shared: bool = option(
+        default=False,
+        doc="Share the subscription, so that several receivers take from it (JMS 2.0).",
+    )
+    event_time_property: str | None = option(
+        default=None,
+        doc="A property with the event time in milliseconds since 1970; messages without it, "
+        "and all if this is not set, have JMSTimestamp, the time of sending.",
+    )
+    session: Literal["transacted", "client"] = option(
+        default="transacted",
+        doc="How messages are acknowledged: by committing a transacted session, or by "
+        "acknowledging by hand. Either covers all that the session has received.",
+    )
+
+    def settle(self) -> None:
+        """Refuse what cannot work together."""
+        super().settle()
+        if (self.topic is None) != (self.subscription is None):
+            raise OptionError(
+                "a topic is read through a durable subscription, or messages would be lost",
+                expected="topic and subscription, or queue",
+                got="a topic without a subscription" if self.topic else "a subscription alone",
+                fix="add subscription=..." if self.topic else "drop it, or give a topic",
+            )
+        if self.shared and self.subscription is None:
+            raise OptionError("only a subscription can be shared", fix="drop shared")
+        if self.subscription is not None and not self.shared and self.client_id is None:
+            raise OptionError(
+                "a durable subscription belongs to a client id",
+                expected="client_id, or shared=true",
+                got="neither",
+                fix="add client_id=...",
+            )
+
+    def consumer(self, ctx: Context, receiver: int) -> JmsConsumer:
+        """A connection with one session and one consumer."""
+        if receiver > 0 and self.subscription is not None and not self.shared:
+            raise ReadError(
+                "an unshared subscription has one receiver",
+                who=WHO,
+                got=f"receiver number {receiver + 1}",
+                fix="set receivers=1, or shared=true where the broker has JMS 2.0",
+            )
+        return JmsConsumer(self, receiver)
+
+
+class JmsLease(Lease):
+    """All that a session has received since it was last acknowledged."""
+
+    def __init__(self, consumer: JmsConsumer, found: Received, last: Any) -> None:
+        self.rows = found.rows
+        self.redelivered = found.redelivered
+        self.deliveries = found.deliveries
+        self._consumer = consumer
+        self._last = last
+
+    def acknowledge(self) -> None:
+        """Commit the session, or acknowledge its last message."""
+        self._consumer.settle(self, self._last, keep=True)
+
+    def release(self) -> None:
+        """Roll the session back, or recover it: the broker delivers again."""
+        self._consumer.settle(self, self._last, keep=False)
+
+
+class JmsConsumer(Consumer):
+    """One connection, one session, one lease at a time."""
+
+    def __init__(self, source: JmsSource, receiver: int) -> None:
+        self._transacted = source.session == "transacted"
+        self._way = Reading(
+            origin=f"jms:{source.queue or f'{source.topic}/{source.subscription}'}",
+            part=f"{receiver}-{uuid.uuid4().hex}",
+            time=source.event_time_property,
+        )
+        self._position = 0
+        self._open: JmsLease | None = None
+        self._client: Client | None = Client(source, transacted=self._transacted)
+        try:
+            with speaking("subscribing"):
+                self._consumer = _subscribed(self._client, source)
+                self._client.begin()
+                self._use = handles(self._client.loader, self._client.namespace)
+                self._receiver = self._use.receiver(self._consumer, LINGER)
+                self._depth = _depth_of(self._client, source)
+        except BaseException:
+            self.close()
+            raise
+
+    def receive(self, limit: Limit, wait: float) -> JmsLease | None:
+        """A lease of what is there. Bytes are counted after they came: one step may pass them."""
+        self._alive("receiving")
+        if limit.rows == 0:
+            time.sleep(wait)  # the client library's own threads serve the heartbeats
+            return None
+        if self._open is not None:
+            raise ReadError(
+                "a JMS session has one lease at a time",
+                who=WHO,
+                expected="acknowledge or release before the next receive",
+                got=f"an open lease of {self._open.rows.num_rows} messages",
+            )
+        with speaking("receiving"):
+            millis = int(wait * 1000)
+            first = self._consumer.receive(millis) if millis else self._consumer.receiveNoWait()
+            if first is None:
+                return None
+            parts, last = self._gathered(first, limit)
+        found = joined(parts)
+        self._open = JmsLease(self, found, last)
+        return self._open
+
+    def depth(self) -> int | None:
+        """How many messages wait, where the broker is Artemis; those of the lease do not."""
+        self._alive("asking for the depth")
+        with speaking("asking for the depth"):
+            return None if self._depth is None else self._depth() - self.unacknowledged()
+
+    def unacknowledged(self) -> int:
+        """The messages of the open lease."""
+        return 0 if self._open is None else self._open.rows.num_rows
+
+    def settle(self, lease: JmsLease, last: Any, *, keep: bool) -> None:
+        """Acknowledge or release a lease; only the open one of a live connection."""
+        if self._client is None or self._open is not lease:
+            raise EphemeralReadError(
+                "this lease is void: its session is gone or has moved on",
+                who=WHO,
+                fix="receive again; the broker delivers the messages once more",
+            )
+        session = self._client.session
+        self._open = None
+        with speaking("acknowledging" if keep else "releasing"):
+            if not self._transacted:
+                last.acknowledge() if keep else session.recover()
+            elif keep:
+                session.commit()
+            else:
+                session.rollback()
+
+    def close(self) -> None:
+        """Drop the connection; the broker takes back what is open."""
+        client, self._client, self._open = self._client, None, None
+        if client is not None:
+            client.close()
+
+    def _gathered(self, first: Any, limit: Limit) -> tuple[list[Received], Any]:
+        messages = self._use.one(first)
+        parts: list[Received] = []
+        rows = size = 0
+        largest = 1
+        while True:
+            found = received(self._use, messages, self._way, self._position)
+            taken, last = messages.size(), messages.get(messages.size() - 1)
+            parts.append(found)
+            rows += taken
+            size += found.rows.nbytes
+            self._position += taken
+            largest = max(largest, -(-found.rows.nbytes // taken))
+            room = CHUNK if limit.rows is None else min(CHUNK, limit.rows - rows)
+            if limit.bytes is not None:
+                room = min(room, (limit.bytes - size) // largest)
+            if room <= 0:
+                return parts, last
+            messages = self._use.take(self._receiver, room)
+            if messages.isEmpty():
+                # A client that can ask its broker whether there is more does so here.
+                late = self._consumer.receiveNoWait()
+                if late is None:
+                    return parts, last
+                messages.add(late)
+
+    def _alive(self, doing: str) -> None:
+        if self._client is None:
+            raise EphemeralReadError(f"{doing} on a closed consumer", who=WHO)
+
+
+def _subscribed(client: Client, source: JmsSource) -> Any:
+    session, destination, selector = client.session, client.destination, source.selector
+    if source.subscription is None:
+        return session.createConsumer(destination, selector)
+    if source.shared:
+        return session.createSharedDurableConsumer(destination, source.subscription, selector)
+    return session.createDurableSubscriber(destination, source.subscription, selector, False)
+
+
+def _depth_of(client: Client, source: JmsSource) -> Any:
+    """Asks Artemis how long a queue is; no other broker tells it over JMS."""
+    if not client.speaks_artemis or source.queue is None or source.selector is not None:
+        return None
+    core = client.session.getCoreSession()
+    name = client.java("org.apache.activemq.artemis.api.core.SimpleString")(
+        client.destination.getQueueName()
+    )
+    return lambda: int(core.queueQuery(name).getMessageCount())
