@@ -55,9 +55,10 @@ class Commands(click.Group):
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
             hint = did_you_mean(args[0], _COMMANDS)
-            if hint:
-                error.message += f" {hint[0].upper()}{hint[1:]}"
-            raise
+            if hint is None:
+                raise
+            message = f"{error.message} {hint[0].upper()}{hint[1:]}"
+            raise click.UsageError(message, ctx) from None
 
 
 def json_option(command: Callable[..., Any]) -> Callable[..., Any]:

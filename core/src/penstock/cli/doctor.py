@@ -74,7 +74,7 @@ def _spark() -> Finding:
 def _plugins() -> list[Finding]:
     findings = []
     for kind in ("connectors", "coders", "transforms", "hooks"):
-        for listed in registry.listing(kind):  # type: ignore[arg-type]
+        for listed in registry.listing(kind):
             what = f"{kind[:-1]} {listed.entry.name}"
             shown = f"{listed.entry.distribution} {listed.entry.version}"
             if listed.broken is None:

@@ -70,7 +70,7 @@ UNDECODED = pa.schema(
 
 def is_envelope(schema: pa.Schema) -> bool:
     """Whether rows of this schema are envelopes (by names and types, not by metadata)."""
-    return schema.equals(ENVELOPE, check_metadata=False)
+    return bool(schema.equals(ENVELOPE, check_metadata=False))
 
 
 def stamps(origin: str, part: str, positions: pa.Array) -> pa.StructArray:

@@ -156,7 +156,7 @@ def to_text(value: Any) -> str:
     if isinstance(value, list | tuple | dict):
         return json.dumps(value)
     if isinstance(value, pa.Schema):
-        return value.to_string()
+        return str(value.to_string())
     return "" if value is None else str(value)
 
 

@@ -24,23 +24,24 @@ from penstock.spark.letters import LETTER
 
 @frozen
 class DeadLetters:
-    """The dead letters of one pipeline, in the folder they are kept in."""
+    """The dead letters of one pipeline, in the folder they are kept in.
+
+    `series` sets a replay's batches apart from the pipeline's own.
+    """
 
     folder: Path
+    series: str = ""
 
     def publish(self, batch: int, names: list[str]) -> None:
         """Make a batch's letters count; a replay of the batch publishes its own instead."""
-        path = self._published(batch)
+        path = self.folder / "published" / f"{self.series}{batch}.json"
         if not names and not path.exists():
             return
         kept = set(names)
         write_whole(path, json.dumps({"files": sorted(kept)}))
-        for file in (self.folder / "files").glob(f"{batch}-*.parquet"):
+        for file in (self.folder / "files").glob(f"{self.series}{batch}-*.parquet"):
             if file.name not in kept:
                 file.unlink(missing_ok=True)
-
-    def _published(self, batch: int) -> Path:
-        return self.folder / "published" / f"{batch}.json"
 
     def table(self) -> pa.Table:
         """Every letter that counts and was not replayed yet, oldest batch first."""
@@ -55,10 +56,11 @@ class DeadLetters:
         return everything
 
     def _files(self) -> Iterator[Path]:
-        published = self.folder / "published"
-        batches = sorted(int(path.stem) for path in published.glob("*.json"))
-        for batch in batches:
-            names = json.loads(self._published(batch).read_text(encoding="utf-8"))["files"]
+        published = (self.folder / "published").glob("*.json")
+        for path in sorted(
+            published, key=lambda path: (path.stem.rpartition("-")[0], _number(path))
+        ):
+            names = json.loads(path.read_text(encoding="utf-8"))["files"]
             yield from (self.folder / "files" / name for name in names)
 
     def _replayed(self) -> set[str]:
@@ -74,7 +76,7 @@ class DeadLetters:
             DeclareError: there is none of this name.
         """
         table = self.table()
-        rows = table.filter(pc.equal(table["letter"], letter)).to_pylist()
+        rows: list[dict[str, Any]] = table.filter(pc.equal(table["letter"], letter)).to_pylist()
         if not rows:
             raise DeclareError(
                 f"there is no dead letter {letter!r}",
@@ -85,3 +87,7 @@ class DeadLetters:
     def settle(self, name: str, letters: list[str]) -> None:
         """Record that letters were replayed, so that they no longer wait."""
         write_whole(self.folder / "replayed" / f"{name}.json", json.dumps({"letters": letters}))
+
+
+def _number(path: Path) -> int:
+    return int(path.stem.rpartition("-")[2])

@@ -19,6 +19,7 @@ from penstock.contracts import points
 from penstock.contracts.envelope import conform
 from penstock.contracts.errors import WriteError
 from penstock.contracts.sink import Batch, Receipt, Sink
+from penstock.pipeline.chain import Chain
 from penstock.pipeline.counts import Counts
 from penstock.pipeline.plan import Plan, Segment, Stage
 from penstock.registry import tell
@@ -99,7 +100,7 @@ class Drain:
         # Adaptive execution may change the number of tasks between a batch and its replay.
         batch.sparkSession.conf.set("spark.sql.adaptive.enabled", "false")
         log = self.checkpoint.batch(number)
-        sources = Sources(self.plan, self.made, self.checkpoint, batch, number)
+        sources = Sources(self, batch, number)
         outcomes = []
         for segment in self.plan.segments:
             if segment.runs in ("writer", "driver"):
@@ -162,17 +163,8 @@ class Drain:
 class Sources:
     """The rows that sinks of one batch read: straight from Spark, or staged once for all."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        made: Materialised,
-        checkpoint: Checkpoint,
-        batch: DataFrame,
-        number: int,
-    ) -> None:
-        self._plan = plan
-        self._made = made
-        self._checkpoint = checkpoint
+    def __init__(self, drain: Drain, batch: DataFrame, number: int) -> None:
+        self._drain = drain
         self._batch = batch
         self._number = number
         self._frames: dict[str, DataFrame] | None = None
@@ -186,23 +178,24 @@ class Sources:
     def frame(self, name: str) -> DataFrame:
         """The rows of a segment in this batch; behind a fork they are read from the stage."""
         if self._frames is None:
-            self._frames = self._made.frames(self._batch, self._fork)
+            self._frames = self._drain.made.frames(self._batch, self._fork)
         return self._frames[name]
 
     def _fork(self, segment: Segment, frame: DataFrame) -> DataFrame:
         """Several read this segment: stage it, so that all of them see the same rows."""
-        if len(self._plan.readers_of(segment)) < 2:
+        if len(self._drain.plan.readers_of(segment)) < 2:
             return frame
-        staged = stage(frame, None, self._checkpoint, self._number, segment.name)
-        self.staged[segment.name] = staged
-        return staged.frame(self.spark)
+        return self._stage(frame, None, segment.name).frame(self.spark)
 
-    def settled(self, segment: Segment, chain: Any) -> Staged:
+    def settled(self, segment: Segment, chain: Chain | None) -> Staged:
         """What a sink will be given, staged, because another attempt might compute it otherwise."""
-        frame = self.frame(segment.inputs[0])
-        name = f"{segment.name}.input"
-        self.staged[name] = stage(frame, chain, self._checkpoint, self._number, name)
-        return self.staged[name]
+        return self._stage(self.frame(segment.inputs[0]), chain, f"{segment.name}.input")
+
+    def _stage(self, frame: DataFrame, chain: Chain | None, name: str) -> Staged:
+        drain = self._drain
+        staged = stage(frame, chain, drain.checkpoint, drain.letters, self._number, name)
+        self.staged[name] = staged
+        return staged
 
 
 class Writing:
@@ -244,7 +237,7 @@ class Writing:
         by_task = promise.replay == "idempotent" and promise.atomic != "batch"
         return by_task and not self._drain.plan.deterministic
 
-    def _task(self, chain: Any, schema: pa.Schema) -> WriteTask:
+    def _task(self, chain: Chain | None, schema: pa.Schema) -> WriteTask:
         stage_, sink = self._stage, self._stage.work
         with told(speaker(stage_.what), sink, "taking the schema", WriteError):
             accepted = sink.accepts(schema)
@@ -255,7 +248,8 @@ class Writing:
             batch=self._key,
             chain=chain,
             schema=accepted,
-            letters=str(self._drain.checkpoint.dead_letters),
+            letters=str(self._drain.letters.folder),
+            series=self._drain.letters.series,
         )
 
     def _collect(self, frame: DataFrame) -> list[Share]:

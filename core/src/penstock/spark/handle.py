@@ -53,7 +53,7 @@ class Handle:
             RunError: the pipeline failed, with what its connector or function said.
         """
         try:
-            ended = self.query.awaitTermination(timeout)
+            ended = self.query.awaitTermination(timeout)  # type: ignore[arg-type]
         except StreamingQueryException as error:
             self._ended(failure := self._failure(error))
             raise failure from None

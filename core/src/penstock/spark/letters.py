@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from penstock.contracts.envelope import ERROR, HEADERS, STAMP, TIMESTAMP, column, pen
 from penstock.contracts.sink import Rejected
+from penstock.pipeline.work import one_row
 
 LETTER = pa.schema(
     [
@@ -31,8 +32,9 @@ LETTER = pa.schema(
 class Letters:
     """The dead letters of one task; a file is made with the first of them."""
 
-    def __init__(self, folder: str, batch: int) -> None:
-        self._path = Path(folder) / "files" / f"{batch}-{uuid.uuid4().hex}.parquet"
+    def __init__(self, folder: str, batch: int, series: str = "") -> None:
+        self._name = uuid.uuid4().hex
+        self._path = Path(folder) / "files" / f"{series}{batch}-{self._name}.parquet"
         self._batch = batch
         self._writer: pq.ParquetWriter | None = None
         self._count = 0
@@ -48,7 +50,7 @@ class Letters:
         count = rows.num_rows
         meta = rows.column("_pen")
         error = meta.field("error")
-        stem = self._path.stem.replace("-", ".")[: len(str(self._batch)) + 9]
+        stem = f"{self._batch}.{self._name[:8]}"
         names = [f"{stem}.{self._count + i}" for i in range(count)]
         self._count += count
         event_time = column(rows, "event_time")
@@ -94,7 +96,7 @@ def refused(rejected: Rejected, node: str) -> pa.RecordBatch:
             "message": message,
             "traceback": None,
             "original": value[i].as_py() if value is not None else None,
-            "input": one_row(rows, i),
+            "input": one_row(rows.slice(i, 1)),
             "attempt": 1,
             "at": now,
         }
@@ -107,13 +109,3 @@ def refused(rejected: Rejected, node: str) -> pa.RecordBatch:
         [pa.nulls(rows.num_rows, TIMESTAMP) if event_time is None else event_time, meta],
         names=["event_time", "_pen"],
     )
-
-
-def one_row(rows: pa.RecordBatch, index: int) -> bytes:
-    """One row as a small Arrow stream."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema) as stream:
-        stream.write_batch(
-            pa.RecordBatch.from_pylist([rows.slice(index, 1).to_pylist()[0]], rows.schema)
-        )
-    return sink.getvalue().to_pybytes()

@@ -61,7 +61,7 @@ class Materialised:
         for segment in plan.segments:
             if segment.runs == "reader":
                 self._streaming[segment.name] = self._read(segment)
-            elif self._keeps_state(segment):
+            elif segment.streaming:
                 self._streaming[segment.name] = self._apply(segment, self._streaming)
 
     def context(self, node: str) -> Context:
@@ -129,9 +129,6 @@ class Materialised:
         """The Python stages of a segment over rows of a schema; None if it has none."""
         stages = self.plan.chain(segment)
         return Chain(stages, schema) if stages else None
-
-    def _keeps_state(self, segment: Segment) -> bool:
-        return any(getattr(s.work, "stateful", False) for s in self.plan.members(segment))
 
     def _read(self, segment: Segment) -> DataFrame:
         stage = self.plan.members(segment)[0]

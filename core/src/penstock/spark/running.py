@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from penstock.contracts.errors import DeclareError, MaterialiseError
 from penstock.contracts.source import ReplayableSource
+from penstock.pipeline.analyse import analyse
 from penstock.pipeline.plan import Plan
 from penstock.registry import tell
 from penstock.spark.checkpoint import Checkpoint
@@ -50,33 +51,45 @@ def run(
         DeclareError, AnalyseError: the pipeline cannot work as declared.
         RunError: it failed while it was waited for.
     """
-    from penstock.pipeline.analyse import analyse
-
     say = progress or (lambda _: None)
-    say("analysing")
     plan = analyse(graph)
     tell("analysed", pipeline=graph.name, plan=plan)
     bounded = is_bounded(plan)
     place, temporary = _place(graph.name, checkpoint, state, bounded)
-    say("starting Spark")
-    spark = spark or session(name=graph.name)
+    if spark is None:
+        say("starting Spark")
+        spark = session(name=graph.name)
     say("starting the pipeline")
-    query_id = place.claim(graph.name)
     check_ends(plan)
+    handle = launch(plan, place, spark, bounded=bounded, temporary=temporary)
+    if wait if wait is not None else bounded:
+        handle.wait()
+    return handle
+
+
+def launch(
+    plan: Plan,
+    place: Checkpoint,
+    spark: SparkSession,
+    *,
+    bounded: bool,
+    letters: DeadLetters | None = None,
+    temporary: str | None = None,
+) -> Handle:
+    """Start an analysed pipeline's one streaming query."""
+    graph = plan.graph
+    query_id = place.claim(graph.name)
     made = Materialised(plan, spark, place, query_id)
-    drain = Drain(plan, made, place, DeadLetters(place.dead_letters))
+    drain = Drain(plan, made, place, letters or DeadLetters(place.dead_letters))
     writer = made.stream().writeStream.queryName(f"{graph.name}-{query_id[:8]}")
     writer = writer.option("checkpointLocation", place.location).foreachBatch(drain)
     if bounded:
         writer = writer.trigger(availableNow=True)
     elif graph.settings.max_wait is not None:
-        writer = writer.trigger(
-            processingTime=f"{int(graph.settings.max_wait * 1000)} milliseconds"
-        )
+        pause = int(graph.settings.max_wait * 1000)
+        writer = writer.trigger(processingTime=f"{pause} milliseconds")
     handle = Handle(plan, writer.start(), drain, place, temporary)
     tell("started", pipeline=graph.name, query=query_id, checkpoint=place.location)
-    if wait if wait is not None else bounded:
-        handle.wait()
     return handle
 
 

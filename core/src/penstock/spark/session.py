@@ -17,6 +17,8 @@ _FILE_MANAGER = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
 
+_LOG = os.path.join(os.path.dirname(__file__), "log4j2.properties")
+
 DEFAULTS: dict[str, str] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -26,7 +28,7 @@ DEFAULTS: dict[str, str] = {
     "spark.sql.redaction.options.regex": f"(?i)url|{_REDACT[4:]}|{HIDDEN}",
     "spark.sql.streaming.checkpointFileManagerClass": _FILE_MANAGER,
     "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
-    "spark.log.level": "ERROR",
+    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{_LOG}",
 }
 """What we set unless the user did. The file manager writes checkpoints without forking a
 process per rename; see `Sessions` in the docs for what it gives up."""
@@ -52,9 +54,7 @@ def session(master: str | None = None, name: str = "penstock", **settings: Any) 
             builder = builder.config(key, value)
     for key, value in settings.items():
         builder = builder.config(key, str(value))
-    spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel(str(settings.get("spark.log.level", "ERROR")))
-    return spark
+    return builder.getOrCreate()
 
 
 def _set_elsewhere(key: str) -> bool:

@@ -15,7 +15,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from attrs import evolve, field, frozen
 from pyspark import TaskContext
 
@@ -77,6 +76,7 @@ class WriteTask:
     chain: Chain | None
     schema: pa.Schema
     letters: str
+    series: str = ""
 
     def __call__(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write, and tell what was done."""
@@ -84,7 +84,7 @@ class WriteTask:
 
     def run(self, rows: Iterable[pa.RecordBatch]) -> Share:
         """Write one share on this process."""
-        flow = Flow(self.chain, Letters(self.letters, self.batch.number))
+        flow = Flow(self.chain, Letters(self.letters, self.batch.number, self.series))
         batch = evolve(self.batch, partitions=self.batch.partitions or _partitions_told())
         try:
             receipt = write_share(self.who, self.sink, batch, self.schema, flow.good(rows))
@@ -108,10 +108,11 @@ class StageTask:
     chain: Chain | None
     schema: pa.Schema
     letters: str
+    series: str = ""
 
     def __call__(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Stage, and tell the file's name."""
-        flow = Flow(self.chain, Letters(self.letters, self.batch))
+        flow = Flow(self.chain, Letters(self.letters, self.batch, self.series))
         task = TaskContext.get()
         partition = task.partitionId() if task else 0
         path = Path(self.folder) / f"{partition:05d}-{uuid.uuid4().hex}.arrow"
@@ -192,12 +193,3 @@ def _partitions_told() -> int | None:
 
 PARTITIONS = "penstock.partitions"
 """The local property through which the drain tells its tasks how many they are."""
-
-
-def write_parquet(rows: list[pa.RecordBatch], path: Path) -> None:
-    """Write rows to one Parquet file, durable when this returns."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "wb") as file:
-        pq.write_table(pa.Table.from_batches(rows), file)
-        file.flush()
-        os.fsync(file.fileno())

@@ -15,6 +15,7 @@ from penstock.contracts import points
 from penstock.pipeline.chain import Chain
 from penstock.pipeline.counts import Counts
 from penstock.spark.checkpoint import Checkpoint, write_whole
+from penstock.spark.deadletters import DeadLetters
 from penstock.spark.shares import RECEIPTS, Share, StageTask, read_staged
 from penstock.spark.types import arrow_schema, spark_schema
 
@@ -53,14 +54,19 @@ class _ReadStaged:
 
 
 def stage(
-    frame: DataFrame, chain: Chain | None, checkpoint: Checkpoint, batch: int, name: str
+    frame: DataFrame,
+    chain: Chain | None,
+    checkpoint: Checkpoint,
+    letters: DeadLetters,
+    batch: int,
+    name: str,
 ) -> Staged:
     """Stage a frame (after a chain, if given), or take what an earlier attempt staged."""
     folder = checkpoint.stage(batch) / name
     manifest = folder / "manifest.json"
     schema = arrow_schema(frame.schema) if chain is None else chain.schema
     if not manifest.exists():
-        task = StageTask(str(folder), batch, chain, schema, str(checkpoint.dead_letters))
+        task = StageTask(str(folder), batch, chain, schema, str(letters.folder), letters.series)
         shares = [Share.from_text(r[0]) for r in frame.mapInArrow(task, RECEIPTS).collect()]
         write_whole(manifest, json.dumps(_described(shares)))
         points.reached("staged", batch=batch, node=name)

@@ -1,0 +1,94 @@
+"""`penstock dlq`: dead letters listed, shown, and sent through their pipeline again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from penstock.cli.app import json_option
+from penstock.cli.output import emit_json, emit_table
+
+if TYPE_CHECKING:
+    from penstock.spark.deadletters import DeadLetters
+
+
+def _letters(checkpoint: str, state: str | None) -> DeadLetters:
+    from penstock.spark.checkpoint import Checkpoint
+    from penstock.spark.deadletters import DeadLetters
+
+    return DeadLetters(Checkpoint(checkpoint, state).dead_letters)
+
+
+@click.group()
+def dlq() -> None:
+    """Dead letters: records that failed, kept with their cause."""
+
+
+_CHECKPOINT = click.option("--checkpoint", required=True, help="The pipeline's checkpoint.")
+_STATE = click.option("--state", help="Its state folder, if it has one of its own.")
+
+
+@dlq.command("list")
+@_CHECKPOINT
+@_STATE
+@click.option("--node", help="Only those that failed at this node.")
+@json_option
+def list_letters(checkpoint: str, state: str | None, node: str | None, as_json: bool) -> None:
+    """List the dead letters that wait."""
+    import pyarrow.compute as pc
+
+    table = _letters(checkpoint, state).table()
+    if node is not None:
+        table = table.filter(pc.equal(table["node"], node))
+    rows = table.select(["letter", "batch", "node", "kind", "message", "id"]).to_pylist()
+    if as_json:
+        emit_json(rows)
+        return
+    if not rows:
+        click.echo("no dead letters wait")
+        return
+    cells = [
+        [r["letter"], str(r["batch"]), r["node"] or "", r["kind"] or "", r["message"] or ""]
+        for r in rows
+    ]
+    emit_table(["letter", "batch", "node", "error", "message"], cells)
+
+
+@dlq.command()
+@_CHECKPOINT
+@_STATE
+@click.argument("letter")
+@json_option
+def show(checkpoint: str, state: str | None, letter: str, as_json: bool) -> None:
+    """Show one dead LETTER in full: its bytes, its stamp, its traceback."""
+    from penstock.connectors.stdout import _jsonable
+
+    found = _letters(checkpoint, state).show(letter)
+    if as_json:
+        emit_json({k: _jsonable(v) if isinstance(v, bytes) else v for k, v in found.items()})
+        return
+    for name, value in found.items():
+        if name == "input" or value is None:
+            continue
+        text = _jsonable(value) if isinstance(value, bytes) else str(value)
+        click.echo(f"{name}: {text}")
+
+
+@dlq.command()
+@_CHECKPOINT
+@_STATE
+@click.argument("file", type=click.Path())
+@click.option("--node", help="Only those that failed at this node.")
+@json_option
+def replay(checkpoint: str, state: str | None, file: str, node: str | None, as_json: bool) -> None:
+    """Send the dead letters through the pipeline FILE again, from the node where each failed."""
+    from penstock.pipeline.document import graph_of
+    from penstock.spark.replay import replay as again
+
+    done = again(graph_of(Path(file)), checkpoint, state=state, node=node)
+    if as_json:
+        emit_json(done)
+        return
+    click.echo(f"{done['replayed']} replayed, {done['failed']} failed again")

@@ -1,0 +1,188 @@
+"""Dead letters sent through their pipeline again, each from the node where it failed.
+
+What fails again becomes a dead letter again, with the new cause. A replay has a checkpoint of its
+own, named by the letters it holds: killed in the middle and started again, it goes on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from attrs import evolve
+from pyspark.sql import SparkSession
+
+from penstock.contracts.envelope import UNDECODED, conform
+from penstock.contracts.errors import DeclareError
+from penstock.contracts.options import connector, option
+from penstock.contracts.source import Context, Limit, Planner, Position, ReplayableSource
+from penstock.contracts.transform import Bytes
+from penstock.pipeline.analyse import analyse
+from penstock.pipeline.graph import Graph
+from penstock.pipeline.passes.fusion import fuse
+from penstock.pipeline.plan import Plan, Stage
+from penstock.pipeline.shapes import type_of
+from penstock.spark.checkpoint import Checkpoint
+from penstock.spark.deadletters import DeadLetters
+from penstock.spark.running import launch
+from penstock.spark.session import session
+
+_CHUNK = 20_000
+
+
+def replay(
+    graph: Graph,
+    checkpoint: str | Path,
+    *,
+    state: str | None = None,
+    node: str | None = None,
+    spark: SparkSession | None = None,
+) -> dict[str, int]:
+    """Replay the letters that wait; returns how many were replayed and how many failed again.
+
+    Args:
+        graph: The pipeline, mended.
+        checkpoint: Its checkpoint, which holds the letters.
+        state: Its state folder, if it has one of its own.
+        node: Only letters that failed at this node.
+        spark: The session to run on.
+
+    Raises:
+        DeclareError: a letter names a node that the pipeline no longer has.
+    """
+    place = Checkpoint(str(Path(checkpoint).absolute()), state)
+    place.claim(graph.name)
+    letters = DeadLetters(place.dead_letters)
+    waiting = letters.table()
+    if node is not None:
+        waiting = waiting.filter(pc.equal(waiting["node"], node))
+    plan = analyse(graph)
+    spark = spark or session(name=graph.name)
+    before, done = letters.table().num_rows, 0
+    for name in sorted(set(waiting["node"].to_pylist())):
+        chosen = waiting.filter(pc.equal(waiting["node"], name))
+        for group in _by_schema(chosen):
+            _replay_group(plan, name, group, place, spark)
+            done += group.num_rows
+    return {"replayed": done, "failed": letters.table().num_rows - (before - done)}
+
+
+def _by_schema(letters: pa.Table) -> list[pa.Table]:
+    """Letters of one node may hold inputs of several schemas, if the pipeline was changed."""
+    groups: dict[str, list[int]] = {}
+    for index, data in enumerate(letters["input"].to_pylist()):
+        groups.setdefault(_schema_of(data).to_string(), []).append(index)
+    return [letters.take(pa.array(indexes)) for indexes in groups.values()]
+
+
+def _schema_of(data: bytes) -> pa.Schema:
+    with pa.ipc.open_stream(data) as stream:
+        return stream.schema
+
+
+def _replay_group(
+    plan: Plan, node: str, letters: pa.Table, place: Checkpoint, spark: SparkSession
+) -> None:
+    names = sorted(letters["letter"].to_pylist())
+    series = "replay-" + hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
+    own = Checkpoint(str(place.dead_letters / "replays" / series))
+    source = LettersSource(path=str(_stored(letters, own)))
+    shorter = _from_node(plan, node, source)
+    kept = DeadLetters(place.dead_letters, series=f"{series}-")
+    launch(shorter, own, spark, bounded=True, letters=kept).wait()
+    kept.settle(series, names)
+
+
+def _stored(letters: pa.Table, own: Checkpoint) -> Path:
+    """The letters' inputs in one file, so that a replay that is killed reads the same again."""
+    path = own.state / "letters.arrow"
+    if not path.exists():
+        batches = []
+        for data in letters["input"].to_pylist():
+            with pa.ipc.open_stream(data) as stream:
+                batches.extend(stream)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_suffix(".draft")
+        with pa.OSFile(str(draft), "wb") as file, pa.ipc.new_file(file, batches[0].schema) as out:
+            out.write_table(pa.Table.from_batches(batches).combine_chunks(), _CHUNK)
+        draft.replace(path)
+    return path
+
+
+def _from_node(plan: Plan, node: str, source: LettersSource) -> Plan:
+    """The plan from a node on, fed by the letters."""
+    undecoded = source.schema().equals(UNDECODED, check_metadata=False)
+    first = _first_stage(plan, node, undecoded)
+    kept = {first.name}
+    stages = []
+    for stage in plan:
+        inputs = tuple(name for name in stage.inputs if name in kept)
+        if stage.name == first.name:
+            inputs = ("letters",)
+        elif not inputs:
+            continue
+        kept.add(stage.name)
+        stages.append(evolve(stage, inputs=inputs))
+    fed = Stage("letters", "letters", "source", "letters", source, gives=type_of(source.schema()))
+    fused, segments = fuse((fed, *stages))
+    return evolve(plan, stages=fused, segments=segments)
+
+
+def _first_stage(plan: Plan, node: str, undecoded: bool) -> Stage:
+    found = [stage for stage in plan if stage.node == node]
+    for stage in found:
+        if stage.kind in ("decode", "step", "encode", "sink") and (
+            isinstance(stage.takes, Bytes) == undecoded or len(found) == 1
+        ):
+            return stage
+    if found:
+        return found[-1]
+    raise DeclareError(
+        f"a dead letter failed at the node {node!r}, which the pipeline does not have",
+        who=plan.graph.name,
+        expected="one of " + ", ".join(stage.name for stage in plan),
+        fix="give the node its old name back",
+    )
+
+
+@connector
+class LettersSource(ReplayableSource):
+    """The inputs of dead letters, from one file."""
+
+    path: str = option(doc="An Arrow file.")
+
+    def bounded(self) -> bool:
+        """A file ends."""
+        return True
+
+    def schema(self) -> pa.Schema:
+        """As the failing node got them."""
+        with pa.memory_map(self.path) as file:
+            return pa.ipc.open_file(file).schema
+
+    def planner(self, ctx: Context) -> Planner:
+        """All at once."""
+        return _Whole()
+
+    def read(self, part: int) -> Iterator[pa.RecordBatch]:
+        """The rows."""
+        schema = self.schema()
+        with pa.memory_map(self.path) as file:
+            reader = pa.ipc.open_file(file)
+            for index in range(reader.num_record_batches):
+                yield conform(reader.get_batch(index), schema)
+
+
+class _Whole(Planner):
+    def initial(self) -> Position:
+        return {"read": 0}
+
+    def latest(self, after: Position, limit: Limit, until: Position | None = None) -> Position:
+        return {"read": 1}
+
+    def plan(self, start: Position, end: Position) -> list[Any]:
+        return [0] if start != end else []
