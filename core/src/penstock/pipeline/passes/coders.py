@@ -90,7 +90,8 @@ def _suited(typing: _Typing, name: str, stage: Stage) -> str:
         return _parse(typing, name, wanted, stage)
     if stage.kind == "sink":
         return _for_sink(typing, name, stage)
-    if not fits(given, wanted):
+    again = stage.kind == "encode" and isinstance(given, Bytes)
+    if again or not fits(given, wanted):
         raise _mismatch(typing, name, stage, given, wanted)
     return name
 
@@ -213,7 +214,9 @@ def _mismatch(
     if isinstance(wanted, Columns) and wanted.schema is not None and have is not None:
         got += f" ({'; '.join(missing(have, wanted.schema))})"
     fix = None
-    if isinstance(given, Bytes):
+    if stage.kind == "encode" and isinstance(given, Bytes):
+        fix = "it is bytes already: remove the encode"
+    elif isinstance(given, Bytes):
         fix = 'put .decode("json", schema=...) or another coder between them'
     elif isinstance(wanted, Bytes):
         fix = (
