@@ -1,0 +1,206 @@
+"""What has been received, planned and committed, shared by Spark's thread and the receivers.
+
+Rows get their number when they are planned into a batch, not when they arrive: what a lost
+connection takes back leaves no gap.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from attrs import define, field
+
+from penstock.contracts.queue import Lease
+from penstock.contracts.source import Limit
+
+Sizes = np.ndarray[Any, np.dtype[np.int64]]
+
+ROW_OVERHEAD = 64
+"""What a row weighs beside its value: id, stamp, headers, offsets; an estimate for limits."""
+
+
+@define(eq=False)
+class Held:
+    """A lease that is not acknowledged yet.
+
+    Attributes:
+        rows: The lease's rows.
+        planned: How many of them are in a batch.
+        end: The number of its last row, once that is planned.
+    """
+
+    lease: Lease
+    receiver: int
+    rows: pa.RecordBatch
+    sizes: Sizes
+    planned: int = 0
+    end: int | None = None
+
+
+@define(eq=False)
+class _Piece:
+    start: int
+    end: int
+    rows: pa.RecordBatch
+
+
+@define
+class Counts:
+    """Numbers for the query's progress."""
+
+    received: int = 0
+    redelivered: int = 0
+    reconnects: int = 0
+    poison: int = 0
+    depth: dict[int, int] = field(factory=dict)
+
+
+def row_sizes(rows: pa.RecordBatch) -> Sizes:
+    """About how many bytes each row takes."""
+    lengths = pc.fill_null(pc.binary_length(rows.column("value")), 0)
+    sizes: Sizes = lengths.to_numpy(zero_copy_only=False).astype(np.int64) + ROW_OVERHEAD
+    return sizes
+
+
+def fitting(sizes: Sizes, limit: Limit) -> int:
+    """How many of the leading rows fit a limit; at least one if there is any."""
+    count = len(sizes) if limit.rows is None else min(limit.rows, len(sizes))
+    if limit.bytes is not None and count:
+        count = int(np.searchsorted(np.cumsum(sizes[:count]), limit.bytes, side="right"))
+    return max(count, 1) if len(sizes) else 0
+
+
+class Ledger:
+    """All leases of one reader. Thread-safe; the lock may be taken again by a signal handler."""
+
+    def __init__(self, receivers: int, limit: Limit, leases: int | None) -> None:
+        self._changed = threading.Condition(threading.RLock())
+        self._leases = leases
+        ahead = 1 if leases == 1 else 2
+        self._share_rows = max(1, ahead * (limit.rows or 1) // receivers)
+        self._share_bytes = max(1, ahead * (limit.bytes or 1) // receivers)
+        self._unplanned: deque[Held] = deque()
+        self._open: dict[int, deque[Held]] = {n: deque() for n in range(receivers)}
+        self._pieces: deque[_Piece] = deque()
+        self.planned = 0
+        self.committed = 0
+        self.counts = Counts()
+
+    @property
+    def window(self) -> Limit:
+        """How much one receiver may hold unacknowledged."""
+        return Limit(rows=self._share_rows, bytes=self._share_bytes)
+
+    def wake(self) -> None:
+        """Wake whoever waits: something outside has changed."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def room(self, receiver: int) -> Limit:
+        """What a receiver may take now; no rows: nothing, only serve heartbeats."""
+        with self._changed:
+            held = self._open[receiver]
+            if self._leases is not None and len(held) >= self._leases:
+                return Limit(rows=0)
+            rows = self._share_rows - sum(len(each.sizes) for each in held)
+            size = self._share_bytes - sum(int(each.sizes.sum()) for each in held)
+            if rows <= 0 or size <= 0:
+                return Limit(rows=0)
+            return Limit(rows=rows, bytes=size)
+
+    def add(self, receiver: int, lease: Lease) -> None:
+        """Take a lease in."""
+        rows = lease.rows
+        held = Held(lease=lease, receiver=receiver, rows=rows, sizes=row_sizes(rows))
+        with self._changed:
+            self.counts.received += lease.rows.num_rows
+            self.counts.redelivered += pc.sum(lease.redelivered).as_py() or 0
+            self._open[receiver].append(held)
+            if rows.num_rows:
+                self._unplanned.append(held)
+            else:
+                held.end = self.planned
+            self._changed.notify_all()
+
+    def void(self, receiver: int) -> None:
+        """A receiver lost its connection: the broker has all of its open leases again."""
+        with self._changed:
+            self._open[receiver].clear()
+            self._unplanned = deque(h for h in self._unplanned if h.receiver != receiver)
+            self._changed.notify_all()
+
+    def wait(self, seconds: float) -> None:
+        """Sleep until something changes, at most so long."""
+        with self._changed:
+            self._changed.wait(seconds)
+
+    def ready(self) -> int:
+        """How many rows wait to be planned."""
+        with self._changed:
+            return sum(h.rows.num_rows - h.planned for h in self._unplanned)
+
+    def plan(self, limit: Limit) -> int:
+        """Put a prefix of what has arrived into the next batch; the number it ends at."""
+        rows_left = limit.rows
+        bytes_left = limit.bytes
+        with self._changed:
+            while self._unplanned and limit.rows != 0:
+                held = self._unplanned[0]
+                sizes = held.sizes[held.planned :]
+                count = fitting(sizes, Limit(rows=rows_left, bytes=bytes_left))
+                size = int(sizes[:count].sum())
+                began = limit.rows != rows_left or limit.bytes != bytes_left
+                if began and bytes_left is not None and size > bytes_left:
+                    break  # a single row over the limit waits for a batch of its own
+                piece = held.rows.slice(held.planned, count)
+                self._pieces.append(_Piece(self.planned, self.planned + count, piece))
+                self.planned += count
+                held.planned += count
+                if held.planned == held.rows.num_rows:
+                    held.end = self.planned
+                    self._unplanned.popleft()
+                rows_left = None if rows_left is None else rows_left - count
+                bytes_left = None if bytes_left is None else bytes_left - size
+                if (rows_left is not None and rows_left <= 0) or (
+                    bytes_left is not None and bytes_left <= 0
+                ):
+                    break
+            return self.planned
+
+    def rows(self, start: int, end: int) -> list[pa.RecordBatch]:
+        """The planned rows between two numbers."""
+        with self._changed:
+            return [p.rows for p in self._pieces if p.start >= start and p.end <= end]
+
+    def commit(self, number: int) -> None:
+        """Spark has committed all rows up to this number."""
+        with self._changed:
+            if number <= self.committed:
+                return
+            self.committed = number
+            while self._pieces and self._pieces[0].end <= number:
+                self._pieces.popleft()
+            self._changed.notify_all()
+
+    def due(self, receiver: int) -> list[Lease]:
+        """The leases of a receiver that may be acknowledged, in order; each is given once."""
+        with self._changed:
+            held = self._open[receiver]
+            found = []
+            while held and held[0].end is not None and held[0].end <= self.committed:
+                found.append(held.popleft().lease)
+            return found
+
+    def waits(self) -> bool:
+        """Whether anything that is planned waits for its commit."""
+        return self.planned > self.committed
+
+    def unacknowledged(self) -> int:
+        """How many messages the broker still counts as delivered, not acknowledged."""
+        with self._changed:
+            return sum(h.lease.rows.num_rows for held in self._open.values() for h in held)

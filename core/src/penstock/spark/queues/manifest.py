@@ -1,0 +1,112 @@
+"""Manifests: which segments make a batch, decided once and the same at every replay."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import uuid
+import zlib
+from pathlib import Path
+
+from attrs import frozen
+
+from penstock.contracts.errors import DataLossError, ReadError
+from penstock.spark.queues.segments import sync_folder
+
+_NAME = re.compile(r"\d+")
+
+
+@frozen
+class Entry:
+    """One segment's part in a batch; `skip` are rows that an earlier batch has already."""
+
+    segment: str
+    rows: int
+    skip: tuple[int, ...] = ()
+
+
+@frozen
+class Manifest:
+    """What batch `number` holds."""
+
+    number: int
+    entries: tuple[Entry, ...]
+
+    @property
+    def rows(self) -> int:
+        """How many rows Spark is given."""
+        return sum(entry.rows - len(entry.skip) for entry in self.entries)
+
+
+class Manifests:
+    """A folder of manifests, one file each."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def numbers(self) -> list[int]:
+        """Those that exist, rising."""
+        return sorted(int(name) for name in os.listdir(self._folder) if _NAME.fullmatch(name))
+
+    def exists(self, number: int) -> bool:
+        return (self._folder / str(number)).exists()
+
+    def publish(self, manifest: Manifest) -> None:
+        """Write it for good: by `link`, which only one process can win.
+
+        Raises:
+            ReadError: another query has planned this batch.
+        """
+        body = json.dumps(
+            {
+                "number": manifest.number,
+                "entries": [[e.segment, e.rows, list(e.skip)] for e in manifest.entries],
+            }
+        )
+        draft = self._folder / f".{manifest.number}.{uuid.uuid4().hex}"
+        with open(draft, "x", encoding="utf-8") as file:
+            file.write(f"{zlib.crc32(body.encode()):08x}\n{body}\n")
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(draft, self._folder / str(manifest.number))
+        except FileExistsError:
+            raise ReadError(
+                "another query plans batches in the same state folder",
+                got=f"manifest {manifest.number} in {self._folder}",
+                fix="stop one of them, or give each its own state",
+            ) from None
+        finally:
+            draft.unlink()
+        sync_folder(self._folder)
+
+    def load(self, number: int) -> Manifest:
+        """Read it back.
+
+        Raises:
+            DataLossError: it is gone or damaged.
+        """
+        path = self._folder / str(number)
+        try:
+            checksum, _, body = path.read_text(encoding="utf-8").partition("\n")
+        except FileNotFoundError:
+            raise _lost(path, "it is missing") from None
+        body = body.rstrip("\n")
+        if f"{zlib.crc32(body.encode()):08x}" != checksum:
+            raise _lost(path, "its checksum is wrong")
+        raw = json.loads(body)
+        entries = tuple(Entry(s, r, tuple(skip)) for s, r, skip in raw["entries"])
+        return Manifest(raw["number"], entries)
+
+    def remove(self, number: int) -> None:
+        (self._folder / str(number)).unlink(missing_ok=True)
+
+
+def _lost(path: Path, why: str) -> DataLossError:
+    return DataLossError(
+        f"the manifest of a batch cannot be read: {why}",
+        got=str(path),
+        fix="restore the state folder together with the checkpoint; without it the batch cannot "
+        "be replayed",
+    )

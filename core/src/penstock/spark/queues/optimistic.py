@@ -1,0 +1,294 @@
+"""Optimistic delivery: messages wait in the broker until Spark has committed their batch.
+
+At least once, with nothing on disk. A batch that Spark replays is empty: its messages were
+never acknowledged, the broker delivers them again, and they enter a later batch. Refilling a
+replayed batch instead would lose them in a sink that had finished it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from penstock.contracts.errors import OptionError
+from penstock.contracts.queue import QueueSource
+from penstock.contracts.source import Context, Limit
+from penstock.spark.commitlog import CommitLog
+from penstock.spark.failures import speaker, told
+from penstock.spark.queues.ending import on_sigterm
+from penstock.spark.queues.ledger import Ledger
+from penstock.spark.queues.options import QueueOptions
+from penstock.spark.queues.parts import Carried, carried, finished
+from penstock.spark.queues.receiver import Receiver
+from penstock.spark.source import Finish
+
+LOOK_EVERY = 0.02
+CONNECT_WITHIN = 30.0
+LOGGED_WITHIN = 20.0
+STOP_WITHIN = 20.0
+
+
+class Commits:
+    """What Spark has committed of one epoch, from the checkpoint and from Spark's own calls."""
+
+    def __init__(self, checkpoint: str | None, epoch: str, ledger: Ledger) -> None:
+        self._log = None if checkpoint is None else CommitLog(checkpoint)
+        self._epoch = epoch
+        self._ledger = ledger
+        self._lock = threading.RLock()
+        self._next = 0.0
+        self._seen: int | None = None
+
+    def look(self, now: bool = False) -> None:
+        """Read new commits; between two looks of any thread passes a short while, unless `now`."""
+        if self._log is None or not (self._ledger.waits() or now):
+            return
+        with self._lock:
+            if not now and time.monotonic() < self._next:
+                return
+            newest = self._log.committed()
+            if newest is not None and newest != self._seen:
+                self.told(self._log.offsets(newest))
+                self._seen = newest
+            self._next = time.monotonic() + LOOK_EVERY
+
+    def told(self, offsets: list[dict[str, Any]]) -> None:
+        """Some of these offsets may be ours."""
+        for offset in offsets:
+            if offset.get("e") == self._epoch:
+                self._ledger.commit(int(offset["n"]))
+
+    def expect(self, number: int) -> None:
+        """See that the batch just planned is in this checkpoint: Spark has logged it before.
+
+        Raises:
+            OptionError: it is not there; the option names another checkpoint.
+        """
+        if self._log is None:
+            return
+        deadline = time.monotonic() + LOGGED_WITHIN
+        while not self._logged(number):
+            if time.monotonic() > deadline:
+                raise OptionError(
+                    "the checkpoint option does not name this query's checkpoint: the batch that "
+                    "was just planned is not in it",
+                    expected=f"an entry of epoch {self._epoch} in {self._log.checkpoint}/offsets",
+                    got=f"newest batch there: {self._log.planned()}",
+                    fix="set checkpoint to the query's checkpointLocation, or drop it and set "
+                    'ack="next-batch"',
+                )
+            time.sleep(LOOK_EVERY)
+
+    def _logged(self, number: int) -> bool:
+        assert self._log is not None
+        newest = self._log.planned()
+        offsets = [] if newest is None else self._log.offsets(newest)
+        return any(o.get("e") == self._epoch and o.get("n") == number for o in offsets)
+
+
+class OptimisticReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Consumers live in this reader's own process; rows travel inside the partitions."""
+
+    def __init__(
+        self, source: QueueSource, options: QueueOptions, ctx: Context, finish: Finish
+    ) -> None:
+        if options.ack == "commit" and options.checkpoint is None:
+            raise OptionError(
+                "the option checkpoint is missing: messages are acknowledged when Spark commits",
+                who=speaker(ctx.node),
+                expected="the query's checkpointLocation",
+                fix='add checkpoint=..., or choose ack="next-batch"',
+            )
+        self.source = source
+        self.options = options
+        self.ctx = ctx
+        self.finish = finish
+        self._live: _Line | None = None
+        self._available_now = False
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_live": None}
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Before anything was received."""
+        return {"e": "", "n": 0}
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """The end of the next batch: what has arrived, within the limits."""
+        with self._told("receiving"):
+            line = self._line()
+            end = line.plan(start, Limit() if isinstance(limit, ReadAllAvailable) else None)
+            return start if end is None else end
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """The rows of a batch; a batch of another process is empty."""
+        if start == end or self._live is None or end.get("e") != self._live.epoch:
+            return []
+        with self._told("planning"):
+            return self._live.parts(start, end)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """On a worker: unpack, and through the chain."""
+        if isinstance(partition, Carried):
+            yield from finished(partition.batches(), self.finish)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Spark tells one batch late; the checkpoint has told before, where it is watched."""
+        if self._live is not None:
+            self._live.commits.told([end])
+
+    def stop(self) -> None:
+        """Acknowledge what is committed, give the rest back."""
+        line, self._live = self._live, None
+        if line is not None:
+            line.stop()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """End when what the broker holds now has been read."""
+        self._available_now = True
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """Rows; the byte limit is kept besides."""
+        return ReadMaxRows(self.options.max_rows)
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        """Lag and counts, for the query's progress."""
+        return None if self._live is None else self._live.report()
+
+    def _line(self) -> _Line:
+        if self._live is None:
+            self._live = _Line(self.source, self.options, self.ctx, self._available_now)
+            on_sigterm(self.stop)
+        return self._live
+
+    def _told(self, doing: str) -> Any:
+        return told(speaker(self.ctx.node), self.source, doing)
+
+
+class _Line:
+    """The living part: receivers, and the ledger between them and Spark."""
+
+    def __init__(
+        self, source: QueueSource, options: QueueOptions, ctx: Context, available_now: bool
+    ) -> None:
+        self.epoch = uuid.uuid4().hex
+        self._options = options
+        self._ledger = Ledger(options.receivers, options.limit(), source.leases)
+        self.commits = Commits(options.checkpoint, self.epoch, self._ledger)
+        self._receivers = [
+            Receiver(
+                source,
+                ctx,
+                number,
+                self._ledger,
+                options.retry_for,
+                self.commits.look,
+            )
+            for number in range(options.receivers)
+        ]
+        for receiver in self._receivers:
+            receiver.start()
+        self._target = self._available() if available_now else None
+        self._available_now = available_now
+
+    def plan(self, start: dict[str, Any], limit: Limit | None) -> dict[str, Any] | None:
+        """The offset after the next batch; None if there is nothing for it."""
+        self._check()
+        self.commits.look(now=True)
+        begun = int(start["n"]) if start.get("e") == self.epoch else 0
+        if self._ledger.planned == begun:
+            self._await_rows()
+            self._ledger.plan(self._bounded(limit or self._options.limit()))
+        if self._ledger.planned == begun:
+            return None
+        return {"e": self.epoch, "n": self._ledger.planned}
+
+    def parts(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        self._check()
+        self.commits.expect(int(end["n"]))
+        begun = int(start["n"]) if start.get("e") == self.epoch else 0
+        return carried(self._ledger.rows(begun, int(end["n"])), self._options.parts)
+
+    def stop(self) -> None:
+        self.commits.look(now=True)
+        for receiver in self._receivers:
+            receiver.stop()
+        deadline = time.monotonic() + STOP_WITHIN
+        for receiver in self._receivers:
+            receiver.join(max(0.0, deadline - time.monotonic()))
+
+    def report(self) -> dict[str, Any]:
+        counts = self._ledger.counts
+        # All receivers see the same queues.
+        depth = max(counts.depth.values(), default=None)
+        return {
+            "depth": depth,
+            "ready": self._ledger.ready(),
+            "unacknowledged": self._ledger.unacknowledged(),
+            "received": counts.received,
+            "redelivered": counts.redelivered,
+            "reconnects": counts.reconnects,
+            "poison": counts.poison,
+        }
+
+    def _bounded(self, limit: Limit) -> Limit:
+        """Never past what AvailableNow shall read."""
+        if self._target is None:
+            return limit
+        left = max(0, self._target - self._ledger.planned)
+        return Limit(rows=left if limit.rows is None else min(left, limit.rows), bytes=limit.bytes)
+
+    def _await_rows(self) -> None:
+        if self._available_now:
+            self._await_target()
+        elif self._ledger.ready() and self._options.max_wait:
+            deadline = time.monotonic() + self._options.max_wait
+            while self._ledger.ready() < self._options.max_rows and time.monotonic() < deadline:
+                self._ledger.wait(deadline - time.monotonic())
+
+    def _available(self) -> int | None:
+        """How many messages the broker held when this began; None if it cannot say."""
+        deadline = time.monotonic() + CONNECT_WITHIN
+        for receiver in self._receivers:
+            receiver.connected.wait(max(0.0, deadline - time.monotonic()))
+        self._check()
+        return max(self._ledger.counts.depth.values(), default=None)
+
+    def _await_target(self) -> None:
+        """Wait for rows until all that was there at the start is planned, or none come any more."""
+        quiet_since = time.monotonic()
+        received = self._ledger.counts.received
+        while not self._ledger.ready():
+            if self._target is not None and self._ledger.planned >= self._target:
+                return
+            if self._ledger.counts.received != received:
+                received, quiet_since = self._ledger.counts.received, time.monotonic()
+            if self._busy():
+                quiet_since = time.monotonic()
+            if time.monotonic() - quiet_since > self._options.quiet:
+                return
+            self._check()
+            self.commits.look()
+            self._ledger.wait(0.05)
+
+    def _busy(self) -> bool:
+        """Whether messages may still come: the broker has some, or is being looked for."""
+        connected = all(receiver.connected.is_set() for receiver in self._receivers)
+        return not connected or any(self._ledger.counts.depth.values())
+
+    def _check(self) -> None:
+        for receiver in self._receivers:
+            if receiver.error is not None:
+                raise receiver.error

@@ -1,0 +1,211 @@
+"""A live consumer of one or more queues, over one channel."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections import deque
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from penstock.contracts import Consumer, Context, Lease, Limit
+from penstock.contracts.errors import EphemeralReadError
+from penstock_amqp.link import Link
+from penstock_amqp.messages import Message, rows_of
+
+if TYPE_CHECKING:
+    from penstock_amqp.source import AmqpSource
+
+GATHER = 0.05
+"""How long a receive that has something goes on to take what still comes in."""
+FIRST_PREFETCH = 100
+MOST_PREFETCH = 65535
+OVERHEAD = 500
+"""About what a message costs in memory beside its body."""
+
+
+class AmqpLease(Lease):
+    """Messages of one channel, between two delivery tags."""
+
+    def __init__(self, consumer: AmqpConsumer, messages: Sequence[Message], part: str) -> None:
+        self._consumer = consumer
+        self._tags = [method.delivery_tag for method, _, _ in messages]
+        self.rows, self.redelivered, self.deliveries = rows_of(messages, consumer.origins, part)
+
+    def acknowledge(self) -> None:
+        """All of the channel up to the last of these."""
+        self._consumer.acknowledge(self._tags)
+
+    def release(self) -> None:
+        """These alone go back; on a quorum queue each release counts as a delivery."""
+        self._consumer.release(self._tags)
+
+
+class AmqpConsumer(Consumer):
+    """Consumes with a prefetch that follows the size of messages, so that memory stays bounded."""
+
+    def __init__(self, source: AmqpSource, ctx: Context, receiver: int) -> None:
+        self._source = source
+        self._part = uuid.uuid4().hex
+        self._link = Link(source, f"penstock {ctx.pipeline}/{ctx.node} receiver {receiver}")
+        self._pending: deque[Message] = deque()
+        self._pending_bytes = 0
+        self._unacknowledged = 0
+        self._window = Limit(rows=MOST_PREFETCH)
+        self._prefetch = 0
+        self._tags: list[str] = []
+        self.origins: dict[str, str] = {}
+        try:
+            for queue in source.queue:
+                self._declare(queue)
+        except BaseException:
+            self._link.close()
+            raise
+
+    def window(self, limit: Limit) -> None:
+        """The prefetch never exceeds it."""
+        self._window = limit
+
+    def receive(self, limit: Limit, wait: float) -> Lease | None:
+        """Take what is there; the connection is served meanwhile."""
+        if limit.rows == 0:
+            self._link.pump(wait)
+            return None
+        if not self._prefetch:
+            self._consume(self._source.prefetch or min(FIRST_PREFETCH, self._most()))
+        self._gather(limit, wait)
+        if not self._pending:
+            return None
+        messages = self._take(limit)
+        self._fit(messages)
+        lease = AmqpLease(self, messages, self._part)
+        self._unacknowledged += len(messages)
+        return lease
+
+    def depth(self) -> int | None:
+        """What is ready in all queues together."""
+        return sum(self._declare(queue) for queue in self._source.queue)
+
+    def unacknowledged(self) -> int:
+        """Messages in open leases."""
+        return self._unacknowledged
+
+    def close(self) -> None:
+        """The broker puts all that is not acknowledged back."""
+        self._pending.clear()
+        self._link.close()
+
+    def acknowledge(self, tags: Sequence[int]) -> None:
+        self._same_connection()
+        assert self._link.channel is not None
+        self._link.channel.basic_ack(tags[-1], multiple=True)
+        self._unacknowledged -= len(tags)
+
+    def release(self, tags: Sequence[int]) -> None:
+        self._same_connection()
+        assert self._link.channel is not None
+        for tag in tags:
+            self._link.channel.basic_nack(tag, multiple=False, requeue=True)
+        self._unacknowledged -= len(tags)
+
+    def _same_connection(self) -> None:
+        if not self._link.alive:
+            raise EphemeralReadError(
+                "the connection these messages came over is gone; the broker has them again"
+            )
+
+    def _declare(self, queue: str) -> int:
+        source = self._source
+        assert self._link.channel is not None
+        if source.declare:
+            frame = self._link.call(
+                self._link.channel.queue_declare,
+                f"declaring {queue}",
+                queue=queue,
+                durable=True,
+                arguments=dict(source.declare_arguments) or None,
+            )
+        else:
+            frame = self._link.call(
+                self._link.channel.queue_declare, f"looking up {queue}", queue=queue, passive=True
+            )
+        return int(frame.method.message_count)
+
+    def _most(self) -> int:
+        return max(1, min(self._window.rows or MOST_PREFETCH, MOST_PREFETCH))
+
+    def _consume(self, prefetch: int) -> None:
+        channel = self._link.channel
+        assert channel is not None
+        for tag in self._tags:
+            self._link.call(channel.basic_cancel, "cancelling", consumer_tag=tag)
+        self._tags = []
+        self._prefetch = prefetch
+        # Per consumer, as quorum queues know no other; several queues share the window.
+        share = max(1, prefetch // len(self._source.queue))
+        self._link.call(channel.basic_qos, "setting the prefetch", prefetch_count=share)
+        channel.add_on_cancel_callback(self._cancelled)
+        for queue in self._source.queue:
+            tag = f"{self._part}-{len(self.origins)}"
+            self.origins[tag] = f"amqp:{queue}"
+            self._link.call(
+                channel.basic_consume,
+                f"consuming {queue}",
+                queue=queue,
+                on_message_callback=self._delivered,
+                consumer_tag=tag,
+                exclusive=self._source.exclusive,
+                arguments=dict(self._source.arguments) or None,
+            )
+            self._tags.append(tag)
+
+    def _delivered(self, channel: object, method: object, properties: object, body: bytes) -> None:
+        self._pending.append((method, properties, body))
+        self._pending_bytes += len(body)
+
+    def _cancelled(self, frame: object) -> None:
+        self._link.lose(
+            EphemeralReadError("the broker cancelled the consumer: a queue was deleted or moved")
+        )
+
+    def _gather(self, limit: Limit, wait: float) -> None:
+        """Pump until something came, then as long as more comes without a pause."""
+        began = time.monotonic()
+        while not self._pending:
+            left = began + wait - time.monotonic()
+            self._link.pump(max(0.0, left))
+            if left <= 0:
+                break
+        until = time.monotonic() + GATHER
+        seen = 0
+        while len(self._pending) > seen and time.monotonic() < until:
+            if limit.rows is not None and len(self._pending) >= limit.rows:
+                return
+            if limit.bytes is not None and self._pending_bytes >= limit.bytes:
+                return
+            seen = len(self._pending)
+            self._link.pump(0.0)
+
+    def _take(self, limit: Limit) -> list[Message]:
+        taken: list[Message] = []
+        size = 0
+        while self._pending and (limit.rows is None or len(taken) < limit.rows):
+            size += len(self._pending[0][2])
+            if taken and limit.bytes is not None and size > limit.bytes:
+                break
+            taken.append(self._pending.popleft())
+            self._pending_bytes -= len(taken[-1][2])
+        return taken
+
+    def _fit(self, messages: Sequence[Message]) -> None:
+        """Follow the size of messages with the prefetch, in coarse steps."""
+        if self._source.prefetch is not None:
+            return
+        average = sum(len(body) for _, _, body in messages) / len(messages) + OVERHEAD
+        wanted = self._most()
+        if self._window.bytes is not None:
+            wanted = max(1, min(wanted, int(self._window.bytes / average)))
+        if not self._prefetch <= wanted < 2 * self._prefetch and not (
+            self._prefetch / 2 < wanted < self._prefetch
+        ):
+            self._consume(wanted)

@@ -1,0 +1,141 @@
+"""Between AMQP messages and envelope rows."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.contracts.envelope import ENVELOPE, HEADERS, STAMP, TIMESTAMP
+
+PREFIX = "amqp."
+"""Message properties that have no column of their own are headers with this prefix."""
+
+CARRIED = (
+    "content_type",
+    "content_encoding",
+    "priority",
+    "correlation_id",
+    "reply_to",
+    "expiration",
+    "type",
+    "user_id",
+    "app_id",
+)
+
+_LATEST = 253402300799  # the end of the year 9999
+Message = tuple[Any, Any, bytes]
+"""A Basic.Deliver, its properties, the body."""
+
+
+def header_bytes(value: Any) -> bytes | None:
+    """A header's value as bytes: text in UTF-8, binary as it is, all else as JSON."""
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, bytes | bytearray):
+        return bytes(value)
+    return json.dumps(_plain(value), separators=(",", ":")).encode()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, datetime):
+        return (value if value.tzinfo else value.replace(tzinfo=UTC)).isoformat()
+    if isinstance(value, Decimal):
+        return str(value)
+    if isinstance(value, bytes | bytearray):
+        return {"base64": base64.b64encode(value).decode()}
+    return value
+
+
+def headers_of(method: Any, properties: Any) -> list[tuple[str, bytes | None]] | None:
+    """All headers of a message, and the properties that have no column; None if there are none."""
+    found = [
+        (PREFIX + name, header_bytes(value))
+        for name in CARRIED
+        if (value := getattr(properties, name)) is not None
+    ]
+    if method.exchange:
+        found.append((f"{PREFIX}exchange", method.exchange.encode()))
+    if properties.headers:
+        found.extend((name, header_bytes(value)) for name, value in properties.headers.items())
+    return found or None
+
+
+def _event_time(properties: Any) -> int | None:
+    stamp = properties.timestamp
+    if stamp is None or stamp > _LATEST:  # some publishers write milliseconds or worse
+        return None
+    return int(stamp) * 1_000_000
+
+
+def rows_of(
+    messages: Sequence[Message], origins: dict[str, str], part: str
+) -> tuple[pa.RecordBatch, pa.BooleanArray, pa.Int64Array | None]:
+    """Messages as envelope rows, which were redelivered, and how often where the broker counts.
+
+    Args:
+        messages: in the channel's order.
+        origins: the stamp's origin by consumer tag.
+        part: names this connection for ever.
+    """
+    headers = [headers_of(method, properties) for method, properties, _ in messages]
+    tags = [method.delivery_tag for method, _, _ in messages]
+    stamps = pa.StructArray.from_arrays(
+        [
+            pa.array([origins[method.consumer_tag] for method, _, _ in messages], pa.string()),
+            pa.repeat(part, len(messages)),
+            pa.array(tags, pa.int64()),
+        ],
+        fields=list(STAMP),
+    )
+    rows = pa.RecordBatch.from_arrays(
+        [
+            pa.array([method.routing_key.encode() for method, _, _ in messages], pa.binary()),
+            pa.array([body for _, _, body in messages], pa.binary()),
+            _headers(headers),
+            pa.array([_event_time(properties) for _, properties, _ in messages], TIMESTAMP),
+            pa.array([properties.message_id for _, properties, _ in messages], pa.string()),
+            stamps,
+        ],
+        schema=ENVELOPE,
+    )
+    redelivered = pa.array([method.redelivered for method, _, _ in messages], pa.bool_())
+    return rows, redelivered, _deliveries(messages)
+
+
+def _headers(headers: Sequence[list[tuple[str, bytes | None]] | None]) -> pa.Array:
+    if not any(headers):
+        return pa.nulls(len(headers), HEADERS)
+    flat = [pair for each in headers if each for pair in each]
+    offsets: list[int | None] = []
+    at = 0
+    for each in headers:
+        offsets.append(at if each else None)
+        at += len(each or ())
+    items = pa.StructArray.from_arrays(
+        [
+            pa.array([name for name, _ in flat], pa.string()),
+            pa.array([value for _, value in flat], pa.binary()),
+        ],
+        fields=list(HEADERS.value_type),
+    )
+    return pa.ListArray.from_arrays(pa.array([*offsets, at], pa.int32()), items, type=HEADERS)
+
+
+def _deliveries(messages: Sequence[Message]) -> pa.Int64Array | None:
+    """Quorum queues count deliveries in a header that the first delivery does not have."""
+    counts = [(properties.headers or {}).get("x-delivery-count") for _, properties, _ in messages]
+    if all(count is None for count in counts):
+        return None
+    return pa.array([1 if count is None else int(count) + 1 for count in counts], pa.int64())
