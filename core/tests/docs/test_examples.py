@@ -1,0 +1,93 @@
+"""Every example in the documentation runs."""
+
+import os
+import re
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+DOCS = Path(__file__).parents[3] / "sdk-docs"
+PAGES = sorted(path for path in DOCS.rglob("*.md") if "_site" not in path.parts)
+FENCE = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.M | re.S)
+SERVER = re.compile(r"^<!-- server: (\w+) (\S+) -->$", re.M)
+
+pytestmark = pytest.mark.spark
+
+
+def blocks(page, language):
+    """The fenced blocks of a page: line, whether to run it, text."""
+    text = page.read_text()
+    return [
+        (text.count("\n", 0, match.start()) + 2, "no-run" not in match[2], match[3])
+        for match in FENCE.finditer(text)
+        if match[1] == language
+    ]
+
+
+def with_python(page):
+    return bool(blocks(page, "python"))
+
+
+@pytest.fixture
+def empty_folder(tmp_path):
+    """Examples run in a folder of their own, and leave no imports behind."""
+    before, path, modules = Path.cwd(), list(sys.path), set(sys.modules)
+    os.chdir(tmp_path)
+    yield tmp_path
+    os.chdir(before)
+    sys.path[:] = path
+    for name in set(sys.modules) - modules:
+        if str(tmp_path) in str(getattr(sys.modules[name], "__file__", "")):
+            del sys.modules[name]
+
+
+@pytest.mark.parametrize(
+    "page", [p for p in PAGES if with_python(p)], ids=lambda p: str(p.relative_to(DOCS))
+)
+def test_the_python_of_a_page_runs(page, empty_folder, request):
+    text = page.read_text()
+    places = {
+        written: request.getfixturevalue(server).address for server, written in SERVER.findall(text)
+    }
+    namespace = {"__name__": "__example__"}
+    for line, run, code in blocks(page, "python"):
+        for written, address in places.items():
+            code = code.replace(written, address)
+        compiled = compile("\n" * (line - 1) + code, str(page), "exec")
+        if run:
+            exec(compiled, namespace)
+
+
+@pytest.mark.parametrize(
+    "page", [p for p in PAGES if blocks(p, "yaml")], ids=lambda p: str(p.relative_to(DOCS))
+)
+def test_the_yaml_of_a_page_is_a_pipeline(page):
+    import penstock as pen
+
+    for line, run, text in blocks(page, "yaml"):
+        found = yaml.safe_load(text)
+        assert found, f"{page.name}:{line} is empty"
+        if run and isinstance(found, dict) and {"source", "nodes"} & set(found):
+            pen.from_yaml(text).analyse()
+
+
+def test_there_is_something_to_run():
+    assert sum(len(blocks(page, "python")) for page in PAGES) > 10
+
+
+def test_every_page_begins_with_its_title():
+    wrong = [str(p.relative_to(DOCS)) for p in PAGES if not p.read_text().startswith("# ")]
+    assert wrong == []
+
+
+def test_llms_txt_names_pages_that_exist():
+    links = re.findall(r"\]\(([^)]+)\)", (DOCS / "llms.txt").read_text())
+    missing = [
+        link
+        for link in links
+        if not (DOCS / f"{link.rstrip('/')}.md").exists()
+        and not (DOCS / link / "index.md").exists()
+    ]
+    assert missing == []
