@@ -16,6 +16,7 @@ import pyarrow as pa
 from penstock.coders.classes import class_schema
 from penstock.coders.ddl import parse_ddl
 from penstock.coders.jsonschema import json_schema
+from penstock.contracts.envelope import spark_form
 from penstock.contracts.errors import SchemaError
 
 FORMS = (
@@ -35,9 +36,9 @@ def parse_schema(given: Any) -> pa.Schema:
         SchemaError: it is none of these, or has a type that cannot be mapped.
     """
     if isinstance(given, pa.Schema):
-        return elements(given)
+        return spark_form(given)
     if isinstance(given, pa.DataType) and pa.types.is_struct(given):
-        return elements(pa.schema(list(given)))
+        return spark_form(pa.schema(list(given)))
     if isinstance(given, type) and (attrs.has(given) or dataclasses.is_dataclass(given)):
         return class_schema(given)
     if isinstance(given, str):
@@ -76,21 +77,6 @@ def _mapped(given: Mapping[str, Any]) -> pa.Schema:
 
         return avro_schema(given)
     return json_schema(given)
-
-
-def elements(schema: pa.Schema) -> pa.Schema:
-    """The same schema with every list's child named `element`, as Spark names it."""
-    return pa.schema([pa.field(f.name, _named(f.type)) for f in schema])
-
-
-def _named(kind: pa.DataType) -> pa.DataType:
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return pa.list_(pa.field("element", _named(kind.value_type)))
-    if pa.types.is_map(kind):
-        return pa.map_(kind.key_type, _named(kind.item_type))
-    if pa.types.is_struct(kind):
-        return pa.struct([pa.field(f.name, _named(f.type)) for f in kind])
-    return kind
 
 
 def only(schema: pa.Schema, columns: tuple[str, ...] | None) -> pa.Schema:

@@ -1,0 +1,197 @@
+"""The XML coder: rows by XPath, columns by name or by XPath."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+import pyarrow as pa
+from lxml import etree
+
+from penstock.coders.isolate import isolate
+from penstock.coders.parts import empty, present, under
+from penstock.coders.schema import only, parse_schema
+from penstock.coders.xml.columns import Paths, Struct
+from penstock.coders.xml.trees import check_xpath, parse, xpath
+from penstock.coders.xml.write import write_rows
+from penstock.contracts.coder import Coder, Decoded, Encoded, ObjectCoder, RowError
+from penstock.contracts.envelope import conform
+from penstock.contracts.errors import CodecError, OptionError
+from penstock.contracts.options import connector, option
+from penstock.contracts.transform import Objects, Transform, Type
+
+NODE = "xml-node"
+_MADE = threading.local()
+
+
+def _is_name(text: str) -> str | None:
+    try:
+        etree.QName(text)
+    except ValueError:
+        return "must be an XML name"
+    return None
+
+
+@connector
+class XmlCoder(Coder):
+    """XML documents: a row for the root, or for each element an XPath finds.
+
+    A column takes the child element of its name, whatever its namespace; `_name` is the attribute
+    `name`, `_VALUE` the element's own text; a struct is an element with children, an array an
+    element that repeats. Document types and entities are refused.
+    """
+
+    _schema: Any = option(
+        doc="Columns: Spark DDL, an Arrow schema, a class, ...",
+        example="_id BIGINT, name STRING, line ARRAY<STRUCT<sku: STRING, qty: INT>>",
+    )
+    row: str = option(
+        default=".",
+        doc="XPath of the elements that are rows; the root by default.",
+        check=check_xpath,
+        example="//order",
+    )
+    paths: dict[str, str] = option(
+        factory=dict,
+        doc="XPath of a column relative to its row, for columns that do not go by name.",
+        example="{'total': 'summary/o:total/@amount'}",
+    )
+    namespaces: dict[str, str] = option(
+        factory=dict, doc="Prefixes used in XPaths.", example="{'o': 'urn:orders'}"
+    )
+    trim: bool = option(default=True, doc="Cut white space around texts.")
+    element: str = option(
+        default="row", doc="Name of the root element when writing.", check=_is_name
+    )
+    only: tuple[str, ...] | None = attrs.field(default=None, kw_only=True)
+
+    def settle(self) -> None:
+        xpath(self.row, self.namespaces)
+        for path in self.paths.values():
+            xpath(path, self.namespaces)
+
+    def schema(self) -> pa.Schema:
+        whole = parse_schema(self._schema)
+        for name in self.paths:
+            if name not in whole.names:
+                raise OptionError(
+                    f"paths names the column {name}, which the schema lacks",
+                    expected=", ".join(whole.names),
+                )
+        kept = only(whole, self.only)
+        Struct(pa.struct(list(kept)), self.trim, "")
+        return kept
+
+    def narrowed(self, columns: Sequence[str]) -> XmlCoder:
+        whole: Any = self
+        return attrs.evolve(whole, only=tuple(columns))  # type: ignore[no-any-return]
+
+    def decode(self, values: pa.Array) -> Decoded:
+        kept, rows = present(values)
+        outer = Decoded(pa.RecordBatch.from_arrays([kept], names=["value"]), rows)
+        schema = self.schema()
+        roots, errors = _roots(kept)
+        good = [row for row, root in enumerate(roots) if root is not None]
+        gather = _Gather(self, schema)
+        runs, bad = isolate(
+            len(good), lambda a, b: gather([(row, roots[row]) for row in good[a:b]])
+        )
+        errors += [attrs.evolve(error, row=good[error.row]) for error in bad]
+        parents = [parent for _, found in runs for parent in found]
+        batches = [batch for batch, _ in runs if batch.num_rows]
+        whole = pa.Table.from_batches(batches, schema=schema).combine_chunks().to_batches()
+        inner = Decoded(whole[0] if whole else empty(schema))
+        simple = not errors and parents == list(range(len(kept)))
+        return under(outer, inner, None if simple else pa.array(parents, pa.int32()), errors)
+
+    def encode(self, rows: pa.RecordBatch) -> Encoded:
+        return write_rows(conform(rows, self.schema()), self.element)
+
+
+def _roots(values: pa.Array) -> tuple[list[Any], list[RowError]]:
+    roots: list[Any] = []
+    errors = []
+    for row, value in enumerate(values.to_pylist()):
+        try:
+            roots.append(None if value is None else parse(value))
+        except CodecError as error:
+            roots.append(None)
+            errors.append(RowError(row=row, message=error.message))
+    return roots, errors
+
+
+class _Gather:
+    """Columns of the rows in some documents, and which document each row is from."""
+
+    def __init__(self, coder: XmlCoder, schema: pa.Schema) -> None:
+        self.schema = schema
+        self.root_only = coder.row == "."
+        self.row = xpath(coder.row, coder.namespaces)
+        named = [f for f in schema if f.name not in coder.paths]
+        found = [f for f in schema if f.name in coder.paths]
+        self.named = Struct(pa.struct(named), coder.trim, "")
+        self.found = Struct(pa.struct(found), coder.trim, "")
+        compiled = {f.name: xpath(coder.paths[f.name], coder.namespaces) for f in found}
+        self.paths = Paths(compiled, self.found)
+
+    def __call__(self, roots: list[tuple[int, Any]]) -> tuple[pa.RecordBatch, list[int]]:
+        self.named.clear()
+        self.found.clear()
+        parents = []
+        for number, root in roots:
+            for element in (root,) if self.root_only else self.elements(root):
+                self.named.fill(element)
+                self.paths.add(element)
+                parents.append(number)
+        arrays = {
+            field.name: each.array()
+            for struct in (self.named, self.found)
+            for field, each in zip(struct.kind, struct.columns, strict=True)
+        }
+        columns = [arrays[name] for name in self.schema.names]
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema), parents
+
+    def elements(self, root: Any) -> list[Any]:
+        found = self.row(root)
+        if not isinstance(found, list) or not all(etree.iselement(each) for each in found):
+            raise CodecError("the XPath of row finds something that is no element")
+        return found
+
+
+@connector
+class XmlNodeCoder(ObjectCoder):
+    """XML documents as parsed trees, for steps that look at them one by one."""
+
+    type = NODE
+
+    def parse(self, values: pa.Array) -> tuple[list[object], tuple[RowError, ...]]:
+        roots, errors = _roots(values)
+        return roots, tuple(errors)
+
+    def render(self, objects: list[object]) -> Encoded:
+        texts = [None if each is None else etree.tostring(each) for each in objects]
+        return Encoded(pa.array(texts, pa.binary()))
+
+
+@connector
+class XmlFilter(Transform):
+    """Keep the documents for which an XPath is true, or finds something."""
+
+    grain = "objects"
+
+    where: str = option(
+        doc="XPath 1.0 over the document.", check=check_xpath, example="//order[total > 100]"
+    )
+    namespaces: dict[str, str] = option(factory=dict, doc="Prefixes used in the XPath.")
+
+    def settle(self) -> None:
+        xpath(self.where, self.namespaces)
+
+    def wants(self) -> Type:
+        return Objects(NODE)
+
+    def apply(self, data: Any) -> Any:
+        holds = xpath(self.where, self.namespaces)
+        return [each if each is not None and holds(each) else None for each in data]
