@@ -23,6 +23,7 @@ from penstock.contracts.errors import (
     PenstockError,
     SchemaError,
 )
+from penstock.contracts.options import hides
 from penstock.contracts.secret import Secret
 
 TIMEOUT = 10.0
@@ -105,6 +106,14 @@ class Registry:
         return tuple(sorted((name, _plain(value)) for name, value in self.settings.items()))
 
 
+def hidden(settings: Mapping[str, str | Secret]) -> dict[str, str | Secret]:
+    """The same settings with every value that must not print as a `Secret`."""
+    return {
+        name: Secret(value) if isinstance(value, str) and hides(name) else value
+        for name, value in settings.items()
+    }
+
+
 def _plain(value: str | Secret) -> str:
     return value.reveal() if isinstance(value, Secret) else str(value)
 
@@ -184,6 +193,8 @@ class _Session:
     def by_version(self, subject: str, version: int | None) -> tuple[int, Written]:
         what = f"the subject {subject}"
         if version is None:
+            # The client keeps the latest for ever; an analysis wants that of now.
+            self.client.clear_latest_caches()
             found = _asked(lambda: self.client.get_latest_version(subject), what)
         else:
             found = _asked(lambda: self.client.get_version(subject, version), what)

@@ -26,6 +26,7 @@ from penstock.coders.registry import (
     RegistryError,
     Strategy,
     Written,
+    hidden,
     schema_error,
     subject_name,
 )
@@ -84,6 +85,7 @@ class AvroCoder(Coder):
     only: tuple[str, ...] | None = attrs.field(default=None, kw_only=True)
 
     def settle(self) -> None:
+        object.__setattr__(self, "registry", hidden(self.registry))
         if self.framing == "registry":
             Registry(self.registry)
             if self._schema is None and self.subject is None and self.topic is None:

@@ -1,0 +1,302 @@
+import datetime
+import json
+import pickle
+import ssl
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from core.tests.coders.registry_server import running
+from penstock.coders.avro.coder import AvroCoder
+from penstock.coders.registry import Registry, RegistryError, subject_name
+from penstock.contracts.errors import OptionError, SchemaError
+from penstock.contracts.options import parse, shown
+
+V1 = {"type": "record", "name": "order", "fields": [{"name": "id", "type": "long"}]}
+V2 = {**V1, "fields": [*V1["fields"], {"name": "note", "type": "string", "default": "-"}]}
+V3 = {
+    **V1,
+    "fields": [*V2["fields"], {"name": "total", "type": ["null", "double"], "default": None}],
+}
+VALUE = SerializationContext("orders", MessageField.VALUE)
+
+
+def coder(registry, **options):
+    return AvroCoder(framing="registry", registry={"url": registry.url}, **options)
+
+
+def peer(registry, schema, **conf):
+    """What confluent-kafka's own serializer makes of objects."""
+    client = SchemaRegistryClient({"url": registry.url})
+    write = AvroSerializer(client, json.dumps(schema), conf=conf or None)
+    return lambda each: write(each, VALUE)
+
+
+def binary(*values):
+    return pa.array(values, pa.binary())
+
+
+def test_several_writers_in_one_batch_are_read_with_one_schema(registry):
+    old, middle, new = (peer(registry, schema) for schema in (V1, V2, V3))
+    values = [
+        old({"id": 1}),
+        new({"id": 2, "note": "n", "total": 1.5}),
+        None,
+        old({"id": 3}),
+        middle({"id": 4, "note": "m"}),
+    ]
+    done = coder(registry, schema=V2).decode(binary(*values))
+    assert done.errors == ()
+    assert done.origin.to_pylist() == [0, 1, 3, 4]
+    assert done.rows.to_pylist() == [
+        {"id": 1, "note": "-"},
+        {"id": 2, "note": "n"},
+        {"id": 3, "note": "-"},
+        {"id": 4, "note": "m"},
+    ]
+
+
+def test_confluents_client_reads_what_we_write_and_we_read_what_it_writes(registry):
+    ours = coder(registry, schema=V2, topic="orders", register=True)
+    rows = pa.RecordBatch.from_pylist([{"id": 7, "note": "x"}], schema=ours.schema())
+    (value,) = ours.encode(rows).values.to_pylist()
+    read = AvroDeserializer(SchemaRegistryClient({"url": registry.url}))
+    assert read(value, VALUE) == {"id": 7, "note": "x"}
+    assert peer(registry, V2)({"id": 7, "note": "x"}) == value
+    assert ours.decode(binary(value)).rows.equals(rows)
+
+
+def test_a_new_version_in_mid_stream_needs_no_restart_and_no_refetch(registry):
+    old = peer(registry, V1)
+    reader = coder(registry, schema=V2)
+    assert reader.decode(binary(*[old({"id": i}) for i in range(50)])).rows.num_rows == 50
+    new = peer(registry, V3)
+    mixed = [old({"id": 1}), new({"id": 2, "note": "n", "total": None})]
+    registry.requests.clear()
+    for _ in range(20):
+        assert reader.decode(binary(*mixed)).errors == ()
+    assert registry.requests == ["GET /schemas/ids/2"]
+
+
+def test_the_latest_schema_is_asked_for_once_and_travels_with_the_coder(registry):
+    peer(registry, V1)({"id": 1})
+    there = coder(registry, topic="orders")
+    assert there.schema().names == ["id"]
+    value = peer(registry, V2)({"id": 1, "note": "n"})
+    worker = pickle.loads(pickle.dumps(there))
+    assert worker.decode(binary(value)).rows.to_pylist() == [{"id": 1}]
+    assert coder(registry, topic="orders").schema().names == ["id", "note"]
+    assert coder(registry, subject="orders-value", version=1).schema().names == ["id"]
+
+
+def test_references_to_other_subjects_are_followed(registry):
+    client = SchemaRegistryClient({"url": registry.url})
+    street = {
+        "type": "record",
+        "name": "street",
+        "namespace": "n",
+        "fields": [{"name": "name", "type": "string"}],
+    }
+    place = {
+        "type": "record",
+        "name": "place",
+        "namespace": "n",
+        "fields": [{"name": "street", "type": "n.street"}],
+    }
+    whole = {
+        "type": "record",
+        "name": "order",
+        "fields": [{"name": "to", "type": "n.place"}, {"name": "by", "type": "n.street"}],
+    }
+    client.register_schema("street", Schema(json.dumps(street), "AVRO"))
+    refer_street = SchemaReference("n.street", "street", 1)
+    client.register_schema("place", Schema(json.dumps(place), "AVRO", [refer_street]))
+    references = [SchemaReference("n.place", "place", 1), refer_street]
+    client.register_schema("orders-value", Schema(json.dumps(whole), "AVRO", references))
+    reader = coder(registry, topic="orders")
+    value = b"\x00" + (3).to_bytes(4, "big") + b"\x02a\x04bc"
+    assert reader.decode(binary(value)).rows.to_pylist() == [
+        {"to": {"street": {"name": "a"}}, "by": {"name": "bc"}}
+    ]
+
+
+def test_an_unknown_id_is_an_error_of_its_records_and_asked_for_once(registry):
+    good = peer(registry, V1)({"id": 1})
+    stray = b"\x00\x00\x00\x00\x63\x02"
+    reader = coder(registry, schema=V1)
+    registry.requests.clear()
+    for _ in range(3):
+        done = reader.decode(binary(stray, good, b"\x01bad", b"", stray))
+        assert done.rows.to_pylist() == [{"id": 1}]
+        assert [(e.row, e.ephemeral) for e in done.errors] == [
+            (0, False),
+            (2, False),
+            (3, False),
+            (4, False),
+        ]
+    assert registry.requests.count("GET /schemas/ids/99") == 1
+
+
+def test_an_incompatible_writer_is_an_error_of_its_records(registry):
+    good = peer(registry, V1)({"id": 1})
+    other = {**V1, "fields": [{"name": "id", "type": "string"}]}
+    client = SchemaRegistryClient({"url": registry.url})
+    number = client.register_schema("other", Schema(json.dumps(other), "AVRO"))
+    bad = b"\x00" + number.to_bytes(4, "big") + b"\x02a"
+    done = coder(registry, schema=V1).decode(binary(good, bad))
+    assert done.rows.to_pylist() == [{"id": 1}]
+    assert (done.errors[0].row, done.errors[0].kind) == (1, "SchemaError")
+
+
+def test_a_registry_that_fails_is_ephemeral_and_found_again(registry):
+    good = peer(registry, V1)({"id": 1})
+    reader = coder(registry, schema=V1)
+    registry.failing = 100
+    (error,) = reader.decode(binary(good)).errors
+    assert error.ephemeral
+    registry.failing = 0
+    assert reader.decode(binary(good)).errors == ()
+
+
+def test_a_registry_that_is_gone_is_ephemeral():
+    with running() as server:
+        good = peer(server, V1)({"id": 1})
+        options = {"url": server.url, "timeout": "2", "max.retries": "0"}
+    reader = AvroCoder(schema=V1, framing="registry", registry=options)
+    (error,) = reader.decode(binary(good)).errors
+    assert error.ephemeral
+    with pytest.raises(RegistryError) as raised:
+        AvroCoder(topic="orders", framing="registry", registry=options).schema()
+    assert raised.value.ephemeral
+
+
+def test_redirects_are_refused(registry):
+    good = peer(registry, V1)({"id": 1})
+    with running() as elsewhere:
+        peer(elsewhere, V1)({"id": 1})
+        elsewhere.requests.clear()
+        registry.redirect = elsewhere.url
+        (error,) = coder(registry, schema=V1).decode(binary(good)).errors
+        assert "redirect" in error.message
+        assert elsewhere.requests == []
+
+
+@pytest.mark.parametrize(
+    "url", ["file:///etc/passwd", "ftp://x", "localhost:8081", "mock://x", "http://"]
+)
+def test_addresses_that_are_none_are_refused(url):
+    with pytest.raises(OptionError):
+        parse(AvroCoder, {"schema": V1, "framing": "registry", "registry.url": url})
+
+
+def test_registering_is_checked_for_compatibility(registry):
+    first = coder(registry, schema=V1, topic="orders", register=True)
+    rows = pa.RecordBatch.from_pylist([{"id": 7}], schema=first.schema())
+    assert first.encode(rows).errors == ()
+    broken = {**V1, "fields": [{"name": "id", "type": "string"}]}
+    second = coder(registry, schema=broken, topic="orders", register=True)
+    done = second.encode(pa.RecordBatch.from_pylist([{"id": "x"}], schema=second.schema()))
+    assert (len(done.errors), done.values.null_count) == (1, 1)
+    client = SchemaRegistryClient({"url": registry.url})
+    assert not client.test_compatibility("orders-value", Schema(json.dumps(broken), "AVRO"))
+    assert client.test_compatibility("orders-value", Schema(json.dumps(V2), "AVRO"))
+
+
+def test_without_register_a_schema_must_be_there(registry):
+    writer = coder(registry, schema=V1, topic="orders")
+    rows = pa.RecordBatch.from_pylist([{"id": 7}], schema=writer.schema())
+    assert len(writer.encode(rows).errors) == 1
+    peer(registry, V1)({"id": 1})
+    assert writer.encode(rows).errors == ()
+
+
+def test_a_subject_that_is_not_there_is_refused_at_analysis(registry):
+    with pytest.raises(SchemaError, match="nothing-value"):
+        coder(registry, topic="nothing").schema()
+
+
+@pytest.mark.parametrize(
+    ("strategy", "expected"),
+    [("topic", "t-value"), ("record", "n.order"), ("topic-record", "t-n.order")],
+)
+def test_subjects_are_named_by_strategy(registry, strategy, expected):
+    schema = {**V1, "namespace": "n"}
+    writer = coder(registry, schema=schema, topic="t", strategy=strategy, register=True)
+    writer.encode(pa.RecordBatch.from_pylist([{"id": 7}], schema=writer.schema()))
+    assert list(registry.subjects) == [expected]
+    with pytest.raises(OptionError):
+        subject_name(strategy, None, None)
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"basic.auth.user.info": "me:pass word"}, "Basic bWU6cGFzcyB3b3Jk"),
+        ({"bearer.auth.token": "canary-token"}, "Bearer canary-token"),
+    ],
+)
+def test_credentials_are_sent_and_never_shown(settings, expected):
+    with running(authorization=expected) as server:
+        options = {f"registry.{k}": v for k, v in {"url": server.url, **settings}.items()}
+        reader = parse(AvroCoder, {"schema": V1, "framing": "registry", **options})
+        (error,) = reader.decode(binary(b"\x00\x00\x00\x00\x05\x02")).errors
+        assert "has no answer" in error.message
+        (secret,) = settings.values()
+        for text in (repr(reader), str(shown(reader)), str(error), repr(Registry(reader.registry))):
+            assert secret not in text
+        wrong = parse(AvroCoder, {"schema": V1, "framing": "registry", "registry.url": server.url})
+        (error,) = wrong.decode(binary(b"\x00\x00\x00\x00\x05\x02")).errors
+        assert "credentials" in error.message
+
+
+def test_tls_is_verified_and_a_client_certificate_is_shown(tmp_path: Path):
+    authority, key = _certificate(tmp_path, "server")
+    mine, my_key = _certificate(tmp_path, "client")
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(mine))
+    context.load_cert_chain(authority, key)
+    context.verify_mode = ssl.CERT_REQUIRED
+    with running(context=context) as server:
+        trusting = {
+            "url": server.url,
+            "ssl.ca.location": str(authority),
+            "max.retries": "0",
+            "timeout": "3",
+        }
+        known = {**trusting, "ssl.certificate.location": str(mine), "ssl.key.location": str(my_key)}
+        number = Registry(known).by_id
+        with pytest.raises(RegistryError, match="has no answer"):
+            number(1)
+        for settings in (trusting, {**known, "ssl.ca.location": str(mine)}):
+            with pytest.raises(RegistryError, match="does not answer"):
+                Registry(settings).by_id(1)
+
+
+def _certificate(folder: Path, name: str) -> tuple[Path, Path]:
+    key = ec.generate_private_key(ec.SECP256R1())
+    called = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    now = datetime.datetime.now(datetime.UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(called)
+        .issuer_name(called)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    paths = folder / f"{name}.pem", folder / f"{name}.key"
+    paths[0].write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    plain = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    paths[1].write_bytes(key.private_bytes(serialization.Encoding.PEM, *plain))
+    return paths
