@@ -163,7 +163,7 @@ class Rig:
             return self.read(planner.plan(planner.initial(), planner.final()), source)
 
     def batches(
-        self, limit: Limit, start: Position | None = None, most: int = 200
+        self, limit: Limit, start: Position | None = None, most: int = 1000
     ) -> list[tuple[Position, Position, list[pa.RecordBatch]]]:
         """Micro-batches under a limit until nothing new comes, as a stream would take them."""
         out: list[tuple[Position, Position, list[pa.RecordBatch]]] = []

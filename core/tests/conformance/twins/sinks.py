@@ -88,15 +88,15 @@ class PublishesInTasks(FolderSink):
 
 
 @broken("SNK-05", side="sink")
-class DiscardsNothing(FolderSink):
-    def discard(self, batch, receipts):
-        KEPT.append((batch, receipts))
+class PublishesBeforeItMay(FolderSink):
+    def promise(self):
+        return Promise(replay="idempotent", atomic="batch")
+
+    def open(self, batch, partition, attempt, schema):
+        return PublishesItself(self.path, self._staging(batch), partition, attempt)
 
     def finish(self, batch, receipts):
-        for kept in KEPT:
-            super().finish(*kept)
-        KEPT.clear()
-        super().finish(batch, receipts)
+        super().finish(batch, [])
 
 
 @broken("SNK-06", side="sink")
