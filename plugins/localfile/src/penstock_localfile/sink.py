@@ -4,48 +4,38 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Literal
 
 import pyarrow as pa
 
-from penstock.contracts import Batch, Promise, Receipt, Sink, connector, option
+from penstock.contracts import Batch, Promise, Receipt, Sink, Writer, connector, option
 from penstock.contracts.errors import OptionError, WriteError
 from penstock_localfile.engine.local import LocalStorage
-from penstock_localfile.engine.names import divide, safe
-from penstock_localfile.engine.publishing import Publisher, short_id
-from penstock_localfile.engine.writing import Encoding, FileWriter, LinesEncoding
-
-_NAME = "part-{batch:08d}-{partition:05d}-{id}"
+from penstock_localfile.engine.names import divide
+from penstock_localfile.engine.publishing import Publisher
+from penstock_localfile.engine.sinkoptions import FileSinkOptions
 
 
 @connector
-class LocalFileSink(Sink):
+class LocalFileSink(FileSinkOptions, Sink):
     """Writes files into a folder that every node sees; a replayed batch changes nothing."""
 
     path: str = option(doc="The folder to write into; it is made if missing.", example="/data/out")
-    format: Literal["lines"] = option(
-        default="lines", doc="`lines`: a line per row of one column of text or bytes."
-    )
-    sweep_age: float = option(
-        default=86400.0,
-        unit="seconds",
-        doc="Remove temporary files that other, dead queries left so long ago.",
-    )
 
     def settle(self) -> None:
         """A target is a folder, not a glob."""
+        super().settle()
         if divide(self.path)[1]:
             raise OptionError(
                 "the path to write into is a glob", expected="a folder", got=self.path
             )
 
     def promise(self) -> Promise:
-        """A batch again changes nothing; each task's file appears whole."""
+        """A batch again changes nothing; each file appears whole."""
         return Promise(replay="idempotent", atomic="task")
 
     def accepts(self, schema: pa.Schema) -> pa.Schema:
         """The columns that are written."""
-        return self._encoding().accepts(schema)
+        return self.taken(schema)
 
     def done(self, batch: Batch) -> bool:
         """Whether the batch is published."""
@@ -55,18 +45,9 @@ class LocalFileSink(Sink):
         """Finish what is decided, sweep what is dead."""
         return self._publisher().begin(batch)
 
-    def open(self, batch: Batch, partition: int, attempt: int, schema: pa.Schema) -> FileWriter:
-        """A writer to a temporary name of this attempt's own."""
-        publisher = self._publisher()
-        encoding = self._encoding()
-        name = _NAME.format(batch=batch.number, partition=partition, id=short_id(batch))
-        return FileWriter(
-            publisher,
-            encoding,
-            batch,
-            publisher.temporary(batch, partition, attempt),
-            safe(f"{name}{encoding.suffix}".encode()),
-        )
+    def open(self, batch: Batch, partition: int, attempt: int, schema: pa.Schema) -> Writer:
+        """A writer to temporary names of this attempt's own."""
+        return self.writer(self._publisher(), batch, partition, attempt)
 
     def finish(self, batch: Batch, receipts: Sequence[Receipt]) -> None:
         """Write the manifest, then give the files their names."""
@@ -93,6 +74,3 @@ class LocalFileSink(Sink):
 
     def _publisher(self) -> Publisher:
         return Publisher(LocalStorage(self._root()), self.sweep_age)
-
-    def _encoding(self) -> Encoding:
-        return LinesEncoding()

@@ -2,128 +2,149 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from collections import OrderedDict
+from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
-from attrs import frozen
+from attrs import define, frozen
 
 from penstock.contracts import Batch, Receipt, Rejected, Writer
-from penstock.contracts.errors import SchemaError, WriteError
-from penstock_localfile.engine.names import shown
-from penstock_localfile.engine.publishing import Published, Publisher
+from penstock.contracts.errors import WriteError
+from penstock_localfile.engine.encodings import ENDINGS, Counting, Encoding, Packed, Sheet, packing
+from penstock_localfile.engine.names import safe, shown
+from penstock_localfile.engine.publishing import Published, Publisher, short_id
+from penstock_localfile.engine.routing import Layout, filled
 from penstock_localfile.engine.storage import Writable
 
-
-class Encoding(ABC):
-    """How rows become the bytes of a file. A picklable value."""
-
-    suffix: str = ""
-
-    @abstractmethod
-    def accepts(self, schema: pa.Schema) -> pa.Schema:
-        """The columns it takes of rows of this schema, or a SchemaError."""
-
-    @abstractmethod
-    def encode(self, rows: pa.RecordBatch) -> tuple[bytes, Rejected | None]:
-        """The bytes of rows, and those rows that cannot be written."""
+_OPEN_AT_ONCE = 100
 
 
 @frozen
-class LinesEncoding(Encoding):
-    """One line per row of a single column of text or bytes."""
+class Style:
+    """How a sink writes: what its options say.
 
-    suffix = ".txt"
+    Attributes:
+        encoding: The format.
+        layout: The folders.
+        template: The name of a file in its folder, without its suffix.
+        packed: How the stream is compressed.
+        roll: A file of about this many bytes is complete; 0: no bound.
+    """
 
-    def accepts(self, schema: pa.Schema) -> pa.Schema:
-        """The column `value`, or the only one."""
-        own = [f for f in schema if f.name != "_pen"]
-        named = [f for f in own if f.name == "value"]
-        chosen = named or own
-        if len(chosen) == 1 and _is_bytes_like(chosen[0].type):
-            return pa.schema([pa.field(chosen[0].name, pa.binary())])
-        raise SchemaError(
-            "lines are made of one column of text or bytes",
-            expected="a column named value, or a single column",
-            got=", ".join(f"{f.name} {f.type}" for f in own),
-            fix="select one column, or encode the rows first",
+    encoding: Encoding
+    layout: Layout
+    template: str
+    packed: Packed = "none"
+    roll: int = 0
+
+    def final(self, folder: str, batch: Batch, partition: int, roll: int) -> bytes:
+        """The final path of a file."""
+        name = filled(
+            self.template,
+            batch=batch.number,
+            partition=partition,
+            roll=roll,
+            id=short_id(batch),
+            query=batch.ctx.query,
+            node=batch.ctx.node,
         )
-
-    def encode(self, rows: pa.RecordBatch) -> tuple[bytes, Rejected | None]:
-        """Values joined by newlines; null and values with a newline inside are refused."""
-        values = rows.column(0)
-        broken = pc.fill_null(pc.match_substring(values, "\n"), True)
-        rejected = None
-        if pc.any(broken).as_py():
-            bad = rows.filter(broken)
-            reasons = [
-                "null cannot be a line" if missing else "the value holds a newline"
-                for missing in bad.column(0).is_null().to_pylist()
-            ]
-            rejected = Rejected(bad, reasons)
-            values = values.filter(pc.invert(broken))
-        if len(values) == 0:
-            return b"", rejected
-        offsets = pa.array([0, len(values)], pa.int32())
-        joined = pc.binary_join(pa.ListArray.from_arrays(offsets, values), b"\n")
-        return joined[0].as_py() + b"\n", rejected
+        ending = self.encoding.suffix + (ENDINGS[self.packed] if self.encoding.packs else "")
+        return safe(f"{folder}{name}{ending}".encode())
 
 
-def _is_bytes_like(kind: pa.DataType) -> bool:
-    return any(
-        test(kind)
-        for test in (
-            pa.types.is_string,
-            pa.types.is_large_string,
-            pa.types.is_binary,
-            pa.types.is_large_binary,
-        )
-    )
+@define
+class _Open:
+    temporary: bytes
+    final: bytes
+    file: Writable
+    counting: Counting
+    stream: Any
+    sheet: Sheet
+    rows: int = 0
 
 
-class FileWriter(Writer):
-    """Writes one task's rows to one file."""
+class ShareWriter(Writer):
+    """Writes one task's rows to a file for each folder, and further ones as they fill up."""
 
     def __init__(
-        self, publisher: Publisher, encoding: Encoding, batch: Batch, temporary: bytes, final: bytes
+        self, publisher: Publisher, style: Style, batch: Batch, partition: int, attempt: int
     ) -> None:
         self._publisher = publisher
-        self._encoding = encoding
+        self._style = style
         self._batch = batch
-        self._temporary = temporary
-        self._final = final
-        self._file: Writable | None = None
-        self._rows = 0
-        self._size = 0
+        self._partition = partition
+        self._temporary: Callable[[], bytes] = lambda: publisher.temporary(
+            batch, partition, attempt
+        )
+        self._open: OrderedDict[str, _Open] = OrderedDict()
+        self._rolls: dict[str, int] = {}
+        self._done: list[Published] = []
         self._rejected: list[Rejected] = []
+        self._rows = 0
 
     def write(self, rows: pa.RecordBatch) -> None:
         """Encode and write."""
-        data, rejected = self._encoding.encode(rows)
-        if rejected is not None:
-            self._rejected.append(rejected)
-        self._rows += rows.num_rows - (rejected.rows.num_rows if rejected else 0)
-        if data:
-            if self._file is None:
-                self._file = self._publisher.storage.create(self._temporary)
-            self._file.write(data)
-            self._size += len(data)
+        for folder, share in self._style.layout.folders(rows):
+            file = self._at(folder, share.schema)
+            rejected = file.sheet.write(share)
+            bad = 0
+            if rejected is not None:
+                bad = rejected.rows.num_rows
+                self._rejected.append(rejected)
+            file.rows += share.num_rows - bad
+            self._rows += share.num_rows - bad
+            if self._style.roll and file.counting.size >= self._style.roll:
+                self._complete(folder)
 
     def close(self) -> Receipt:
-        """Make the file durable under its temporary name; a task without rows leaves no file."""
-        files = []
-        if self._file is not None:
-            self._file.close()
-            made = Published(
-                shown(self._temporary), shown(self._final), rows=self._rows, size=self._size
-            )
-            files.append(made.as_json())
-        return Receipt(rows=self._rows, payload={"files": files}, rejected=tuple(self._rejected))
+        """Make the files durable under temporary names; a task without rows leaves none."""
+        for folder in list(self._open):
+            self._complete(folder)
+        return Receipt(
+            rows=self._rows,
+            payload={"files": [file.as_json() for file in self._done]},
+            rejected=tuple(self._rejected),
+        )
 
     def abort(self) -> None:
         """Remove what was written."""
-        if self._file is not None:
+        for file in self._open.values():
             with suppress(WriteError):  # a full disk fails the close too; the file goes anyway
-                self._file.close()
-            self._publisher.storage.remove(self._temporary)
+                file.file.close()
+            self._publisher.storage.remove(file.temporary)
+        for done in self._done:
+            self._publisher.storage.remove(done.temporary.encode())
+
+    def _at(self, folder: str, schema: pa.Schema) -> _Open:
+        found = self._open.get(folder)
+        if found is not None:
+            self._open.move_to_end(folder)
+            return found
+        if len(self._open) >= _OPEN_AT_ONCE:
+            self._complete(next(iter(self._open)))
+        roll = self._rolls.get(folder, 0)
+        self._rolls[folder] = roll + 1
+        style = self._style
+        final = style.final(folder, self._batch, self._partition, roll)
+        temporary = self._temporary()
+        file = self._publisher.storage.create(temporary)
+        counting = Counting(file)
+        stream = packing(counting, style.packed if style.encoding.packs else "none")
+        made = _Open(temporary, final, file, counting, stream, style.encoding.open(stream, schema))
+        self._open[folder] = made
+        return made
+
+    def _complete(self, folder: str) -> None:
+        file = self._open[folder]
+        file.sheet.close()
+        file.stream.close()
+        file.file.close()
+        del self._open[folder]
+        if file.rows:
+            self._done.append(
+                Published(shown(file.temporary), shown(file.final), file.rows, file.counting.size)
+            )
+        else:  # every row was refused
+            self._publisher.storage.remove(file.temporary)

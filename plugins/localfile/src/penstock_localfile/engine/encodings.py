@@ -1,0 +1,289 @@
+"""How rows become the bytes of a file that is being written."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from abc import ABC, abstractmethod
+from bz2 import BZ2File
+from typing import IO, Any, Literal, cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from attrs import frozen
+
+from penstock.coders.csvwrite import write_rows as csv_rows
+from penstock.coders.jsonwrite import write_rows as json_rows
+from penstock.contracts import Rejected
+from penstock.contracts.errors import SchemaError, SetupError
+from penstock_localfile.engine.storage import Writable
+
+Packed = Literal["none", "gzip", "zstd", "bzip2"]
+ENDINGS = {"none": "", "gzip": ".gz", "zstd": ".zst", "bzip2": ".bz2"}
+
+
+class Counting:
+    """A file being written, and how many bytes have gone into it."""
+
+    def __init__(self, inner: Writable) -> None:
+        self._inner = inner
+        self.size = 0
+        self.closed = False
+        self.mode = "wb"
+
+    def write(self, data: Any) -> int:
+        """Take bytes."""
+        raw = bytes(data)
+        self._inner.write(raw)
+        self.size += len(raw)
+        return len(raw)
+
+    def flush(self) -> None:
+        """Hand them on."""
+        self._inner.flush()
+
+    def writable(self) -> bool:
+        """Yes."""
+        return True
+
+    def readable(self) -> bool:
+        """No."""
+        return False
+
+    def seekable(self) -> bool:
+        """No."""
+        return False
+
+    def close(self) -> None:
+        """Nothing: whoever made the file closes it, durably."""
+
+
+class Sheet(ABC):
+    """One open file of some encoding."""
+
+    @abstractmethod
+    def write(self, rows: pa.RecordBatch) -> Rejected | None:
+        """Add rows; those that this encoding cannot hold come back."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Write what belongs at the end."""
+
+
+class Encoding(ABC):
+    """A format of files to write. A picklable value."""
+
+    suffix: str = ""
+    packs = True
+    """Whether it can be compressed as a stream."""
+
+    def accepts(self, schema: pa.Schema) -> pa.Schema:
+        """The columns it takes of rows of this schema, or a SchemaError."""
+        return pa.schema([f for f in schema if f.name != "_pen"])
+
+    @abstractmethod
+    def open(self, out: Any, schema: pa.Schema) -> Sheet:
+        """Begin a file."""
+
+
+class BytesSheet(Sheet):
+    """A file that is a sequence of encoded rows."""
+
+    def __init__(self, out: Any, encode: Any, head: bytes = b"") -> None:
+        self._out = out
+        self._encode = encode
+        if head:
+            out.write(head)
+
+    def write(self, rows: pa.RecordBatch) -> Rejected | None:
+        """Encode and write."""
+        data, rejected = self._encode(rows)
+        if data:
+            self._out.write(data)
+        return cast("Rejected | None", rejected)
+
+    def close(self) -> None:
+        """Nothing belongs at the end."""
+
+
+@frozen
+class LinesEncoding(Encoding):
+    """One line per row of a single column of text or bytes."""
+
+    suffix = ".txt"
+
+    def accepts(self, schema: pa.Schema) -> pa.Schema:
+        """The column `value`, or the only one."""
+        own = [f for f in schema if f.name != "_pen"]
+        named = [f for f in own if f.name == "value"]
+        chosen = named or own
+        if len(chosen) == 1 and is_bytes_like(chosen[0].type):
+            return pa.schema([pa.field(chosen[0].name, pa.binary())])
+        raise SchemaError(
+            "lines are made of one column of text or bytes",
+            expected="a column named value, or a single column",
+            got=", ".join(f"{f.name} {f.type}" for f in own),
+            fix="select one column, or choose format=csv, json or parquet",
+        )
+
+    def open(self, out: Any, schema: pa.Schema) -> Sheet:
+        """Begin a file."""
+        return BytesSheet(out, self.encode)
+
+    def encode(self, rows: pa.RecordBatch) -> tuple[bytes, Rejected | None]:
+        """Values joined by newlines; null and values with a newline inside are refused."""
+        values = rows.column(0)
+        broken = pc.fill_null(pc.match_substring(values, "\n"), True)
+        rejected = None
+        if pc.any(broken).as_py():
+            bad = rows.filter(broken)
+            reasons = [
+                "null cannot be a line" if missing else "the value holds a newline"
+                for missing in bad.column(0).is_null().to_pylist()
+            ]
+            rejected = Rejected(bad, reasons)
+            values = values.filter(pc.invert(broken))
+        return _joined(values), rejected
+
+
+@frozen
+class CsvEncoding(Encoding):
+    """A record per row; null is an empty field without quotes."""
+
+    header: bool = True
+    delimiter: str = ","
+    quote: str = '"'
+    null: str = ""
+    suffix = ".csv"
+
+    def accepts(self, schema: pa.Schema) -> pa.Schema:
+        """Flat columns."""
+        for field in (own := super().accepts(schema)):
+            if pa.types.is_nested(field.type):
+                raise SchemaError(
+                    f"the column {field.name} is nested, and CSV is flat",
+                    got=str(field.type),
+                    fix="choose format=json or parquet, or flatten it",
+                )
+        return own
+
+    def open(self, out: Any, schema: pa.Schema) -> Sheet:
+        """Begin with the names of the columns."""
+        names = pa.RecordBatch.from_pydict({name: [name] for name in schema.names})
+        head = csv_rows(names, self.delimiter, self.quote, self.null)[0].as_py() + b"\n"
+        return BytesSheet(out, self._encode, head if self.header else b"")
+
+    def _encode(self, rows: pa.RecordBatch) -> tuple[bytes, None]:
+        return _joined(csv_rows(rows, self.delimiter, self.quote, self.null)), None
+
+
+@frozen
+class JsonEncoding(Encoding):
+    """An object per line."""
+
+    suffix = ".json"
+
+    def open(self, out: Any, schema: pa.Schema) -> Sheet:
+        """Begin a file."""
+        return BytesSheet(out, self._encode)
+
+    def _encode(self, rows: pa.RecordBatch) -> tuple[bytes, Rejected | None]:
+        done = json_rows(rows, b"", b"")
+        if not done.errors:
+            return _joined(done.values), None
+        bad = pa.array([e.row for e in done.errors], pa.int32())
+        rejected = Rejected(rows.take(bad), [e.message for e in done.errors])
+        return _joined(done.values.drop_null()), rejected
+
+
+@frozen
+class ParquetEncoding(Encoding):
+    """Parquet, compressed inside."""
+
+    packed: Packed = "none"
+    suffix = ".parquet"
+    packs = False
+
+    def open(self, out: Any, schema: pa.Schema) -> Sheet:
+        """Begin a file."""
+        sink = pa.PythonFile(out, "w")
+        return _ParquetSheet(pq.ParquetWriter(sink, schema, compression=self.packed))
+
+
+class _ParquetSheet(Sheet):
+    def __init__(self, writer: pq.ParquetWriter) -> None:
+        self._writer = writer
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        self._writer.write_batch(rows)
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+@frozen
+class AvroEncoding(Encoding):
+    """An Avro container file."""
+
+    packed: Packed = "none"
+    suffix = ".avro"
+    packs = False
+
+    def open(self, out: Any, schema: pa.Schema) -> Sheet:
+        """Begin a file with the schema."""
+        try:
+            import fastavro
+
+            from penstock.coders.avro.coder import AvroCoder
+        except ImportError as error:
+            raise SetupError(
+                f"Avro files need a further package: {error}", fix='pip install "penstock[avro]"'
+            ) from error
+        text = AvroCoder(schema=schema).text
+        parsed = fastavro.parse_schema(json.loads(text))
+        codec = "deflate" if self.packed == "gzip" else "null"
+        return _AvroSheet(fastavro.write.Writer(out, parsed, codec=codec))
+
+
+class _AvroSheet(Sheet):
+    def __init__(self, writer: Any) -> None:
+        self._writer = writer
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        for record in rows.to_pylist():
+            self._writer.write(record)
+
+    def close(self) -> None:
+        self._writer.flush()
+
+
+def packing(out: Counting, packed: Packed) -> IO[bytes] | Counting:
+    """A stream that compresses into a file; closing it leaves the file open."""
+    if packed == "gzip":
+        return gzip.GzipFile(fileobj=cast("IO[bytes]", out), mode="wb", compresslevel=6, mtime=0)
+    if packed == "bzip2":
+        return BZ2File(cast("IO[bytes]", out), "wb")
+    if packed == "zstd":
+        return cast("IO[bytes]", pa.CompressedOutputStream(pa.PythonFile(out, "w"), "zstd"))
+    return out
+
+
+def _joined(values: pa.Array) -> bytes:
+    if len(values) == 0:
+        return b""
+    offsets = pa.array([0, len(values)], pa.int32())
+    binary = values.cast(pa.binary())
+    joined = pc.binary_join(pa.ListArray.from_arrays(offsets, binary), b"\n")
+    return cast(bytes, joined[0].as_py()) + b"\n"
+
+
+def is_bytes_like(kind: pa.DataType) -> bool:
+    """Text or bytes."""
+    tests = (
+        pa.types.is_string,
+        pa.types.is_large_string,
+        pa.types.is_binary,
+        pa.types.is_large_binary,
+    )
+    return any(test(kind) for test in tests)

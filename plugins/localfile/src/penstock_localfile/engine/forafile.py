@@ -1,0 +1,191 @@
+"""File for a file: every row is a whole input file, and becomes one whole output file.
+
+A file that cannot be converted goes to an error folder as it came, with a report beside it, in
+the same batch and by the same manifest as its good neighbours.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import traceback
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+from attrs import frozen
+
+from penstock.contracts import Batch, Receipt, Rejected, Writer
+from penstock.contracts.envelope import column
+from penstock.contracts.errors import OptionError, SchemaError, WriteError
+from penstock_localfile.engine.names import safe, shown
+from penstock_localfile.engine.publishing import Published, Publisher
+from penstock_localfile.engine.routing import filled
+
+FACTS = ("path", "folder", "name", "stem", "ext")
+Convert = Callable[[bytes], bytes | Iterable[bytes]]
+
+
+@lru_cache(maxsize=32)
+def function(named: str) -> Convert:
+    """The function that `module:name` stands for.
+
+    Raises:
+        OptionError: there is none.
+    """
+    module, _, name = named.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise OptionError(
+            f"the function to convert files with cannot be loaded: {error}",
+            expected="module:function, importable where Spark's workers run",
+            got=named,
+        ) from error
+    if not callable(found):
+        raise OptionError("this is no function", expected="module:function", got=named)
+    return found
+
+
+@frozen
+class Conversion:
+    """What becomes of one file.
+
+    Attributes:
+        convert: From bytes to bytes; empty: the value as it is.
+        template: The output's path, from the input's.
+        errors: The folder for files that fail; empty: they become rejected rows.
+        keep_times: Give the output the input's modification time.
+    """
+
+    convert: str = ""
+    template: str = "{path}"
+    errors: str = "errors"
+    keep_times: bool = False
+
+    def accepts(self, schema: pa.Schema) -> pa.Schema:
+        """A key that names the file, its content, and its time."""
+        names = set(schema.names)
+        if "value" not in names or not names & {"key", "_pen"}:
+            raise SchemaError(
+                "file for a file needs a key that names the file, and its content as value",
+                expected="rows of a source with format=whole",
+                got=", ".join(schema.names),
+            )
+        wanted = ("key", "value", "event_time", "_pen")
+        return pa.schema([f for f in schema if f.name in wanted])
+
+    def target(self, key: bytes) -> bytes:
+        """The output's path.
+
+        Raises:
+            WriteError: it would leave the root.
+        """
+        folder, _, name = key.rpartition(b"/")
+        stem, ext = os.path.splitext(name)
+        facts = {
+            "path": key,
+            "folder": folder + b"/" if folder else b"",
+            "name": name,
+            "stem": stem,
+            "ext": ext,
+        }
+        decoded = {n: v.decode("utf-8", "surrogateescape") for n, v in facts.items()}
+        return safe(filled(self.template, **decoded).encode("utf-8", "surrogateescape"))
+
+    def run(self, data: bytes) -> list[bytes]:
+        """The pieces of the output."""
+        if not self.convert:
+            return [data]
+        made = function(self.convert)(data)
+        return [made] if isinstance(made, bytes) else list(made)
+
+
+class FilesWriter(Writer):
+    """Writes each row to a file of its own."""
+
+    def __init__(
+        self,
+        publisher: Publisher,
+        conversion: Conversion,
+        batch: Batch,
+        partition: int,
+        attempt: int,
+    ) -> None:
+        self._publisher = publisher
+        self._conversion = conversion
+        self._batch = batch
+        self._partition = partition
+        self._attempt = attempt
+        self._made: list[Published] = []
+        self._rejected: list[Rejected] = []
+        self._rows = 0
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        """Convert and write, file by file."""
+        keys = column(rows, "key").to_pylist()
+        times = column(rows, "event_time")
+        moments = [None] * len(keys) if times is None else times.cast(pa.int64()).to_pylist()
+        for at, (key, value, moment) in enumerate(
+            zip(keys, rows.column("value"), moments, strict=True)
+        ):
+            modified = (moment or 0) * 1000 if self._conversion.keep_times else 0
+            try:
+                if key is None or value.as_py() is None:
+                    raise WriteError("a row without a key or a value names no file")
+                target = self._conversion.target(key)
+            except WriteError as error:
+                self._rejected.append(Rejected(rows.slice(at, 1), [str(error)]))
+                continue
+            self._one(target, key, value.as_py(), modified)
+
+    def _one(self, target: bytes, key: bytes, data: bytes, modified: int) -> None:
+        try:
+            pieces = self._conversion.run(data)
+        except OptionError:
+            raise
+        except Exception as error:
+            if not self._conversion.errors:
+                raise
+            self._fail(key, data, modified, error)
+            return
+        self._put(target, pieces, modified)
+        self._rows += 1
+
+    def _fail(self, key: bytes, data: bytes, modified: int, error: Exception) -> None:
+        place = self._conversion.errors.encode() + b"/" + key
+        report = {
+            "file": shown(key),
+            "kind": type(error).__name__,
+            "message": str(error),
+            "traceback": "".join(traceback.format_exception(error)),
+            "batch": self._batch.key,
+            "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        }
+        self._put(safe(place), [data], modified)
+        self._put(safe(place + b".error.json"), [json.dumps(report, indent=1).encode()], 0)
+        self._rows += 1
+
+    def _put(self, final: bytes, pieces: list[bytes], modified: int) -> None:
+        temporary = self._publisher.temporary(self._batch, self._partition, self._attempt)
+        size = sum(map(len, pieces))
+        self._made.append(Published(shown(temporary), shown(final), 1, size, modified))
+        out = self._publisher.storage.create(temporary)
+        try:
+            for piece in pieces:
+                out.write(piece)
+        finally:
+            out.close()
+
+    def close(self) -> Receipt:
+        """All files are durable under temporary names."""
+        payload: dict[str, Any] = {"files": [file.as_json() for file in self._made]}
+        return Receipt(rows=self._rows, payload=payload, rejected=tuple(self._rejected))
+
+    def abort(self) -> None:
+        """Remove what was written."""
+        for made in self._made:
+            self._publisher.storage.remove(made.temporary.encode())

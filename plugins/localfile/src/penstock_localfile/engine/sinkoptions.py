@@ -1,0 +1,160 @@
+"""Options that every sink of files has, and what they make."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from penstock.contracts import Batch, Configured, Writer, at_least, connector, option
+from penstock.contracts.errors import OptionError
+from penstock_localfile.engine.encodings import (
+    AvroEncoding,
+    CsvEncoding,
+    Encoding,
+    JsonEncoding,
+    LinesEncoding,
+    Packed,
+    ParquetEncoding,
+)
+from penstock_localfile.engine.forafile import FACTS, Conversion, FilesWriter
+from penstock_localfile.engine.options import one_character
+from penstock_localfile.engine.publishing import Publisher
+from penstock_localfile.engine.routing import Layout, check_template
+from penstock_localfile.engine.writing import ShareWriter, Style
+
+_NAME = "part-{batch:08d}-{partition:05d}-{roll:03d}-{id}"
+
+
+@connector
+class FileSinkOptions(Configured):
+    """The options of a sink of files, without those that say where they go."""
+
+    format: Literal["lines", "csv", "json", "parquet", "avro", "files"] = option(
+        default="lines",
+        doc="`lines`: a line per row of one column; `csv`, `json`, `parquet`, `avro`: all "
+        "columns; `files`: each row is a whole file, named by its key (file for a file).",
+    )
+    compression: Packed = option(default="none", doc="Compress files; the suffix tells.")
+    name: str | None = option(
+        default=None,
+        doc="Template of a file's name: `{batch}`, `{partition}`, `{roll}`, `{id}` (query and "
+        "node), `{query}`, `{node}`; with format=files `{path}`, `{folder}`, `{name}`, "
+        "`{stem}`, `{ext}` of the input.",
+        example="{folder}{stem}.out{ext}",
+    )
+    partition_by: list[str] = option(
+        factory=list, doc="Columns that name folders (`country=de/`) instead of being written."
+    )
+    bucket_by: list[str] = option(
+        factory=list, doc="Columns whose hash names a folder (`bucket=00003/`)."
+    )
+    buckets: int = option(default=0, check=at_least(0), doc="How many folders for bucket_by.")
+    max_file_bytes: int = option(
+        default=0,
+        unit="bytes",
+        check=at_least(0),
+        doc="Begin a new file when one has grown to this size; 0: never.",
+    )
+    header: bool = option(default=True, doc="csv: begin each file with the columns' names.")
+    delimiter: str = option(default=",", doc="csv: between fields.", check=one_character)
+    quote: str = option(default='"', doc="csv: around fields.", check=one_character)
+    null: str = option(default="", doc="csv: what null is written as.")
+    convert: str = option(
+        default="",
+        doc="files: a function from a file's bytes to its output's bytes, as `module:function`.",
+    )
+    errors: str = option(
+        default="errors",
+        doc="files: the folder for files whose conversion fails, each with a report beside it.",
+    )
+    keep_times: bool = option(
+        default=False, doc="files: give an output the modification time of its input."
+    )
+    sweep_age: float = option(
+        default=86400.0,
+        unit="seconds",
+        doc="Remove temporary files that other, dead queries left so long ago.",
+    )
+
+    def settle(self) -> None:
+        """Refuse what contradicts itself."""
+        if bool(self.bucket_by) != bool(self.buckets):
+            raise OptionError("bucket_by and buckets belong together", fix="give both, or none")
+        if self.delimiter == self.quote:
+            raise OptionError("delimiter and quote must differ", got=self.quote)
+        files = self.format == "files"
+        if files and (self.partition_by or self.bucket_by or self.compression != "none"):
+            raise OptionError(
+                "format=files writes each file as it is",
+                fix="drop partition_by, bucket_by and compression",
+            )
+        inside = {"avro": ("none", "gzip"), "parquet": ("none", "gzip", "zstd")}
+        allowed = inside.get(self.format)
+        if allowed is not None and self.compression not in allowed:
+            raise OptionError(
+                f"format={self.format} is not compressed this way",
+                expected=" or ".join(allowed),
+                got=self.compression,
+            )
+        if self.convert and not files:
+            raise OptionError("convert has a meaning only with format=files")
+        self._check_name(FACTS if files else None)
+
+    def _check_name(self, facts: tuple[str, ...] | None) -> None:
+        if self.name is None:
+            return
+        wrong = check_template(self.name, facts) if facts else check_template(self.name)
+        if wrong is None and facts is None:
+            needed = ["{batch", "{partition", *(["{roll"] if self._rolls() else [])]
+            lacking = [n for n in needed if n not in self.name]
+            if lacking:
+                wrong = f"must hold {', '.join(n + '}' for n in lacking)}, or files would collide"
+        if wrong is not None:
+            raise OptionError(f"the option name {wrong}", got=self.name)
+
+    def _rolls(self) -> bool:
+        return bool(self.max_file_bytes or self.partition_by or self.bucket_by)
+
+    def taken(self, schema: pa.Schema) -> pa.Schema:
+        """The columns the sink takes."""
+        if self.format == "files":
+            return self._conversion().accepts(schema)
+        taken = self._encoding().accepts(schema) if self.format != "lines" else self._lines(schema)
+        self._layout().kept(taken)
+        return taken
+
+    def _lines(self, schema: pa.Schema) -> pa.Schema:
+        """A line's column, and those that name folders."""
+        folders = [f for f in schema if f.name in (*self.partition_by, *self.bucket_by)]
+        rest = pa.schema([f for f in schema if f not in folders])
+        return pa.schema([*LinesEncoding().accepts(rest), *folders])
+
+    def writer(self, publisher: Publisher, batch: Batch, partition: int, attempt: int) -> Writer:
+        """The writer of one task."""
+        if self.format == "files":
+            return FilesWriter(publisher, self._conversion(), batch, partition, attempt)
+        style = Style(
+            self._encoding(),
+            self._layout(),
+            self.name or _NAME,
+            self.compression,
+            self.max_file_bytes,
+        )
+        return ShareWriter(publisher, style, batch, partition, attempt)
+
+    def _conversion(self) -> Conversion:
+        return Conversion(self.convert, self.name or "{path}", self.errors, self.keep_times)
+
+    def _layout(self) -> Layout:
+        return Layout(tuple(self.partition_by), tuple(self.bucket_by), self.buckets)
+
+    def _encoding(self) -> Encoding:
+        made: dict[str, Any] = {
+            "lines": LinesEncoding,
+            "csv": lambda: CsvEncoding(self.header, self.delimiter, self.quote, self.null),
+            "json": JsonEncoding,
+            "parquet": lambda: ParquetEncoding(self.compression),
+            "avro": lambda: AvroEncoding(self.compression),
+        }
+        return made[self.format]()  # type: ignore[no-any-return]
