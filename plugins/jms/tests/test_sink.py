@@ -117,6 +117,13 @@ def test_a_share_cut_into_transactions_is_there_once_after_a_replay(place):
     assert [row["value"] for row in place.take()] == [row["value"] for row in rows]
 
 
+def test_a_duplicate_id_of_another_sending_is_not_passed_on(place):
+    rows = [{"value": b"x", "headers": {"_AMQ_DUPL_ID": b"old"}}]
+    place.write(rows, number=1, **DETECT)
+    place.write(rows, number=2, **DETECT)
+    assert [headers(row) for row in place.take()] == [{}, {}]
+
+
 def test_without_duplicate_detection_a_replay_appends(place):
     place.write([{"value": b"x"}])
     place.write([{"value": b"x"}])

@@ -23,6 +23,7 @@ _PERMANENT = {
     "NoInitialContextException": "check jndi.java.naming.factory.initial and the jars",
     "NameNotFoundException": "check jndi_name against what the provider offers",
     "AuthenticationException": "check the credentials of the JNDI provider",
+    "SSLException": "check the broker's certificate and the client's trust store",
     "OutOfMemoryError": 'give Java more memory, jvm_options="-Xmx1g", or take less in a batch',
     "LinkageError": "check that the jars are complete and fit this Java",
     "ClassNotFoundException": "check that the jars are complete",

@@ -32,6 +32,9 @@ TYPE_NAMES = {
 """Java's classes of property values as `jms.types` names them."""
 
 BINARY = "_BASE64_"
+DUPLICATE_ID = "_AMQ_DUPL_ID"
+"""Artemis's duplicate id belongs to one sending of a message: it is never read or passed on."""
+
 _ESCAPES = ((".", "_DOT_"), ("-", "_HYPHEN_"))
 
 

@@ -15,6 +15,7 @@ from penstock_jms.handles import Handles
 from penstock_jms.headers import (
     BINARY,
     BODY,
+    DUPLICATE_ID,
     TYPE_NAMES,
     TYPES,
     HeaderColumn,
@@ -25,6 +26,7 @@ from penstock_jms.headers import (
 
 _COUNT = "JMSXDeliveryCount"
 _GROUP = "JMSXGroupID"
+_SEQUENCE = "JMSXGroupSeq"
 _DEFAULTS = (
     ("JMSPriority", "getJMSPriority", "int", 4),
     ("JMSDeliveryMode", "getJMSDeliveryMode", "int", 2),
@@ -70,15 +72,18 @@ def received(use: Handles, messages: Any, way: Reading, first: int) -> Received:
         if len(rows):
             found.add(name, pa.array(numbers[rows]).cast(pa.string()), rows)
     _reply_to(use, messages, found)
-    key, deliveries = _properties(use, messages, found, way.time)
+    again = use.numbers(messages, "getJMSRedelivered", "boolean") != 0
+    key, counts = _properties(use, messages, found, way.time)
+    # A client need not list the count of a message that comes for the first time.
+    counts = np.where((counts < 0) & ~again, 1, counts)
+    deliveries = pa.array(counts) if (counts > 0).all() else None
     when = _times(use, messages, way.time)
     ids = use.texts(messages, use.text_of("getJMSMessageID")).cast(pa.string())
     stamp = stamps(way.origin, way.part, pa.array(np.arange(first, first + count)))
     rows = pa.RecordBatch.from_arrays(
         [key, value, found.finish(), when, ids, stamp], schema=ENVELOPE
     )
-    again = use.numbers(messages, "getJMSRedelivered", "boolean")
-    return Received(rows, pa.array(again != 0), deliveries)
+    return Received(rows, pa.array(again), deliveries)
 
 
 def joined(parts: list[Received]) -> Received:
@@ -151,7 +156,8 @@ def _destination(destination: Any, use: Handles) -> str:
 
 def _properties(
     use: Handles, messages: Any, found: HeaderColumn, time: str | None
-) -> tuple[pa.Array, pa.Array | None]:
+) -> tuple[pa.Array, np.ndarray]:
+    """Properties into headers; the key, and the delivery counts, -1 where there is none."""
     named = use.texts(messages, use.property_names).cast(pa.string()).dictionary_encode()
     groups = np.asarray(named.indices)
     count = len(groups)
@@ -160,11 +166,14 @@ def _properties(
     types: dict[int, dict[str, str]] = {}
     for group, text in enumerate(named.dictionary.to_pylist()):
         # A message's properties have no order: sorted, a redelivered row is the same row.
-        names = sorted(name for name in text.split("\n") if name and name != time)
+        names = sorted(set(text.split("\n")) - {"", time, DUPLICATE_ID})
         rows = np.flatnonzero(groups == group)
         some = messages if len(rows) == count else use.chosen(messages, rows)
         for name in names:
             values = use.texts(some, use.property_text(name))
+            if name == _SEQUENCE:
+                # Some clients list it beside every group, 0 where nobody set it.
+                values = pc.if_else(pc.equal(values, b"0"), None, values)
             if name == _GROUP:
                 key = _placed(key, values, rows)
                 continue
@@ -173,7 +182,7 @@ def _properties(
                 continue
             if name.endswith(BINARY):
                 values = from_base64(values)
-            kinds = _types(use, some, name)
+            kinds = {} if name.startswith("JMS") else _types(use, some, name)
             found.add(header_name(name), values, rows)
             for at, kind in kinds.items():
                 types.setdefault(int(rows[at]), {})[header_name(name)] = kind
@@ -182,8 +191,7 @@ def _properties(
     again = np.flatnonzero(deliveries > 1)
     if len(again):
         found.add(_COUNT, pa.array(deliveries[again]).cast(pa.string()), again)
-    known = pa.array(deliveries) if (deliveries > 0).all() else None
-    return key, known
+    return key, deliveries
 
 
 def _types(use: Handles, messages: Any, name: str) -> dict[int, str]:

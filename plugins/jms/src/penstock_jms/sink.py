@@ -22,11 +22,11 @@ from penstock.contracts.errors import SchemaError, WriteError
 from penstock_jms.bodies import BadBody
 from penstock_jms.client import Client
 from penstock_jms.failures import causes, names, speaking
+from penstock_jms.headers import DUPLICATE_ID
 from penstock_jms.jvm import WHO
 from penstock_jms.options import Connecting
 from penstock_jms.writing import Composer, Kind, Sending
 
-DUPLICATE_ID = "_AMQ_DUPL_ID"
 _DETECTING = ("org.apache.activemq.artemis.", "org.apache.qpid.jms.")
 _UNUSED = ("event_time", "id", "stamp")
 

@@ -213,12 +213,16 @@ class JmsConsumer(Consumer):
 
 
 def _subscribed(client: Client, source: JmsSource) -> Any:
-    session, destination, selector = client.session, client.destination, source.selector
-    if source.subscription is None:
-        return session.createConsumer(destination, selector)
+    session, destination, name = client.session, client.destination, source.subscription
+    # No selector is another method, not null: clients have overloads that null fits as well.
+    chosen = () if source.selector is None else (source.selector,)
+    if name is None:
+        return session.createConsumer(destination, *chosen)
     if source.shared:
-        return session.createSharedDurableConsumer(destination, source.subscription, selector)
-    return session.createDurableSubscriber(destination, source.subscription, selector, False)
+        return session.createSharedDurableConsumer(destination, name, *chosen)
+    return session.createDurableSubscriber(
+        destination, name, *chosen, *((False,) if chosen else ())
+    )
 
 
 def _depth_of(client: Client, source: JmsSource) -> Any:

@@ -12,7 +12,7 @@ from attrs import frozen
 from penstock_jms import bodies
 from penstock_jms.bodies import BadBody
 from penstock_jms.client import Client
-from penstock_jms.headers import BINARY, BODY, TYPES, property_name
+from penstock_jms.headers import BINARY, BODY, DUPLICATE_ID, TYPES, property_name
 
 Kind = Literal["auto", "text", "bytes", "map", "stream"]
 Header = dict[str, Any]
@@ -26,6 +26,7 @@ _SETTERS = {
     "float": ("setFloatProperty", float),
     "double": ("setDoubleProperty", float),
 }
+_NOT_SENT = (BODY, TYPES, DUPLICATE_ID)
 _SENDING = ("JMSPriority", "JMSDeliveryMode", "JMSExpiration")
 
 
@@ -121,7 +122,7 @@ class Composer:
     def _add(self, message: Any, given: dict[str, Any]) -> None:
         types = _types(given.get(TYPES))
         for name, value in given.items():
-            if name in (BODY, TYPES) or (self._wanted is not None and name not in self._wanted):
+            if name in _NOT_SENT or (self._wanted is not None and name not in self._wanted):
                 continue
             if name.startswith("JMS"):
                 self._add_own(message, name, value)
