@@ -169,7 +169,9 @@ class CoderSuite:
         older, newer = (parse(rig.cls, o) for o in (rig.case.older, rig.case.newer))
         for writer, reader in ((older, newer), (newer, older)):
             rows = random_rows(writer.schema(), 50, rig.chance, rig.case.nulls)
-            decoded = reader.decode(writer.encode(rows).values)
+            written = writer.encode(rows)
+            assert not written.errors, f"it does not write its own: {written.errors[0]}"
+            decoded = reader.decode(written.values)
             assert not decoded.errors, f"it does not read the other: {decoded.errors[0]}"
             assert decoded.rows.num_rows == 50
             shared = [n for n in writer.schema().names if n in reader.schema().names]

@@ -37,7 +37,8 @@ class OptionClauses:
         `PenstockError`; never another exception, somewhere inside."""
         for side, cls, given in _sides(rig):
             required = {spec.name for spec in specs(cls) if spec.required}
-            for name in sorted(required | set(given)):
+            declared = {spec.name for spec in specs(cls) if spec.prefix is None}
+            for name in sorted(required | (set(given) & declared)):
                 less = {other: value for other, value in given.items() if other != name}
                 if name in required:
                     error = _refused(cls, less, f"{side} without {name}")
@@ -100,8 +101,7 @@ class OptionClauses:
             assert error is not None, f"{side}: check() takes wrong credentials"
             assert not error.ephemeral, f"{side}: a wrong credential passes for ephemeral"
             text = "".join(traceback.format_exception(error))
-            secret = {spec.name for spec in specs(cls) if spec.secret}
-            leaked = [n for n in secret if isinstance(wrong.get(n), str) and wrong[n] in text]
+            leaked = [n for n, v in wrong.items() if isinstance(v, str) and v in text]
             assert not leaked, f"{side}: the error repeats {leaked}"
 
     @clause("OPT-06", "a secret never prints")
@@ -157,7 +157,7 @@ def _specs(rig: Rig) -> list[tuple[str, Spec]]:
 
 
 def _secrets(rig: Rig) -> bool:
-    return any(spec.secret for _, spec in _specs(rig))
+    return any(spec.secret or spec.prefix is not None for _, spec in _specs(rig))
 
 
 def _refused(cls: Any, given: dict[str, Any], what: str) -> OptionError:

@@ -1,11 +1,15 @@
-"""Of a twin only the clause it breaks is run."""
+"""Of a twin only the clause it breaks is run, and only those that were asked for."""
+
+import os
 
 
 def pytest_collection_modifyitems(config, items):
+    wanted = set(filter(None, os.environ.get("PENSTOCK_TWINS", "").split(",")))
     kept, left = [], []
     for item in items:
-        breaks = getattr(item.cls, "breaks", None)
         clause = getattr(item.function, "__clause__", None)
-        (kept if breaks is None or (clause and clause.id == breaks) else left).append(item)
+        breaks = getattr(item.cls, "breaks", None)
+        mine = clause is not None and clause.id == breaks and (not wanted or breaks in wanted)
+        (kept if mine else left).append(item)
     items[:] = kept
     config.hook.pytest_deselected(items=left)
