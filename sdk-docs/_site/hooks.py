@@ -63,6 +63,10 @@ def options(kind: str, name: str, side: str = "") -> str:
 
     if kind == "delivery":
         cls: Any = getattr(delivery, name)
+    elif kind == "steps":
+        from penstock.pipeline.steps.catalog import STEPS
+
+        cls = STEPS[name]
     elif kind == "connectors":
         cls = getattr(registry.connector(name), side or "source")
     else:

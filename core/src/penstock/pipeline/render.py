@@ -20,7 +20,7 @@ from penstock.pipeline.plan import Phase, Plan, Split, Stage
 from penstock.pipeline.shapes import user_columns
 
 WIDTH = 80
-_BRACKET = 24
+_BRACKETS = (24, 14, 8)  # how long a type may be written; the first that lets a line fit
 _TITLES = {
     "declared": "declared",
     "network": "network: split and merge where parallelism, key or place changes",
@@ -97,14 +97,16 @@ def _branch(
 def _line(phase: Phase, stage: Stage, indent: str, again: bool) -> str:
     margin = f"  {where(stage):<6} " if phase.name == "fused" else "  "
     arrow = "" if stage.kind == "source" else ">> "
-    head = f"{margin}{indent}{arrow}{notation(stage)}"
-    if again:
-        return f"{head}  (above)"
-    further = [breadth(stage)]
-    if phase.name == "declared":
-        further += [word for word in (promise(stage), detail(stage)) if word]
-    elif stage.place is not None:
-        further.append(f"on {stage.place}")
+    always = "(above)" if again else breadth(stage)
+    for most in _BRACKETS:
+        head = f"{margin}{indent}{arrow}{notation(stage, most)}  {always}"
+        if len(head) <= WIDTH:
+            break
+    further: list[str] = []
+    if phase.name == "declared" and not again:
+        further = [word for word in (promise(stage), detail(stage)) if word]
+    elif stage.place is not None and not again:
+        further = [f"on {stage.place}"]
     for word in further:
         if len(head) + 2 + len(word) <= WIDTH:
             head += f"  {word}"
@@ -116,26 +118,26 @@ def where(stage: Stage) -> str:
     return "python" if stage.runs == "spark" and stage.python else str(stage.runs)
 
 
-def notation(stage: Stage) -> str:
+def notation(stage: Stage, most: int = _BRACKETS[0]) -> str:
     """A stage between its types: `[bytes] json-decode [id, total]`."""
     if stage.kind == "source":
-        return f"{stage.name} [{short(stage.gives)}]"
+        return f"{stage.name} [{short(stage.gives, most)}]"
     if stage.kind == "sink":
-        return f"[{short(stage.takes)}] {stage.name}"
-    return f"[{short(stage.takes)}] {stage.name} [{short(stage.gives)}]"
+        return f"[{short(stage.takes, most)}] {stage.name}"
+    return f"[{short(stage.takes, most)}] {stage.name} [{short(stage.gives, most)}]"
 
 
-def short(kind: Type) -> str:
+def short(kind: Type, most: int = _BRACKETS[0]) -> str:
     """A type in a few letters: the names of its columns, as many as fit."""
     if not isinstance(kind, Columns) or kind.schema is None:
         return str(kind)
     names = user_columns(kind.schema).names
     joined = ", ".join(names)
-    if len(joined) <= _BRACKET:
+    if len(joined) <= most:
         return joined
-    while names and len(", ".join(names)) > _BRACKET - 3:
+    while names and len(", ".join([*names, "..."])) > most:
         names.pop()
-    return ", ".join([*names, "..."]) if names else f"{len(kind.schema) - 1} columns"
+    return ", ".join([*names, "..."]) if names else "..."
 
 
 def breadth(stage: Stage) -> str:
