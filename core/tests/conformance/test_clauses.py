@@ -1,0 +1,78 @@
+"""The catalogue of clauses, and that the contracts cite it rightly."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import penstock.contracts
+from penstock.conformance import catalogue, clause
+from penstock.conformance.clauses import SHAPES, clauses_of
+from penstock.contracts import CAPABILITIES
+
+CONTRACTS = Path(penstock.contracts.__file__).parent
+
+
+def test_ids_are_unique_and_titles_say_something():
+    ids = [each.id for each in catalogue()]
+    assert len(ids) == len(set(ids))
+    assert len(ids) > 80
+    for each in catalogue():
+        assert len(each.title.split()) >= 2
+        assert len(each.text.split()) >= 8, each.id
+        assert each.text.endswith((".", ".)")), each.id
+
+
+def test_a_test_is_named_after_its_clause():
+    from penstock.conformance import CoderSuite, ConnectorSuite, TransformSuite
+
+    for suite in (ConnectorSuite, CoderSuite, TransformSuite):
+        for name in dir(suite):
+            found = getattr(getattr(suite, name), "__clause__", None)
+            if found is not None:
+                assert name.startswith(f"test_{found.id.lower().replace('-', '_')}_")
+
+
+def test_capabilities_that_clauses_need_exist():
+    assert {each.needs for each in catalogue() if each.needs} <= set(CAPABILITIES)
+
+
+def test_every_capability_is_held_to_by_a_clause():
+    held = {each.needs for each in catalogue()}
+    # `typed` says what rows look like; SRC-01 and SNK-10 hold every connector to its schema.
+    assert set(CAPABILITIES) - held == {"typed"}
+
+
+def test_what_docstrings_of_the_contracts_cite_exists():
+    known = {each.id for each in catalogue()}
+    cited = {
+        id
+        for file in CONTRACTS.glob("*.py")
+        for id in re.findall(rf"\b(?:{'|'.join(SHAPES)})-\d\d\b", file.read_text())
+    }
+    assert cited
+    assert cited <= known
+
+
+def test_a_clause_needs_an_id_and_a_paragraph():
+    with pytest.raises(ValueError, match="no id"):
+        clause("XXX-01", "what is this")
+    with pytest.raises(ValueError, match="docstring"):
+
+        @clause("SRC-99", "no words")
+        def test_nothing():
+            pass
+
+
+def test_two_tests_of_one_id_are_refused():
+    class Twice:
+        @clause("SRC-98", "once")
+        def test_one(self):
+            """It is said once."""
+
+        @clause("SRC-98", "twice")
+        def test_two(self):
+            """It is said twice."""
+
+    with pytest.raises(ValueError, match="SRC-98"):
+        clauses_of(Twice)
