@@ -1,68 +1,219 @@
-"""Messages of one partition as Arrow columns."""
+"""Records in librdkafka's memory as Arrow columns, without a Python object for any of them.
+
+A record is a `rd_kafka_message_t` of nine words: error, topic, partition, payload, its length,
+key, its length, offset, private. Its payload and key lie in the buffer the broker's answer came
+in. Everything here is valid until the records are destroyed; every array made is a copy.
+"""
 
 from __future__ import annotations
 
+import ctypes
+from ctypes import c_char_p, c_int, c_size_t, c_void_p
+from itertools import repeat
+
+import numpy as np
 import pyarrow as pa
-from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
+from attrs import frozen
 
 from penstock.contracts import ENVELOPE
 from penstock.contracts.envelope import TIMESTAMP, stamps
+from penstock_kafka.librdkafka import lib
+from penstock_kafka.positions import Place
 from penstock_kafka.source import SPARK_COLUMNS, KafkaSource
 
 _HEADERS = ENVELOPE.field("headers").type
+_WORDS = 9
+_INLINE = 12
+"""Arrow's views hold up to so many bytes themselves, longer ones by reference."""
+_NO_HEADERS = -156  # RD_KAFKA_RESP_ERR__NOENT
 
 
-def rows_of(
-    source: KafkaSource, topic: str, partition: int, messages: list[Message]
-) -> pa.RecordBatch:
-    """Messages of one partition in the source's schema."""
-    count = len(messages)
-    key = pa.array([m.key() for m in messages], pa.binary())
-    value = pa.array([m.value() for m in messages], pa.binary())
-    offset = pa.array([m.offset() for m in messages], pa.int64())
-    kinds, millis = zip(*[m.timestamp() for m in messages], strict=True)
-    moment = _moments(kinds, millis)
-    headers = _headers(messages) if source.headers else pa.nulls(count, _HEADERS)
-    if source.columns == "spark":
-        epochs = [m.leader_epoch() for m in messages]
-        columns = [
-            key,
-            value,
+@frozen
+class Wanted:
+    """Which columns to make."""
+
+    columns: str
+    headers: bool
+    id_header: str | None
+
+    @classmethod
+    def by(cls, source: KafkaSource) -> Wanted:
+        """As the source's options say."""
+        return cls(source.columns, source.headers, source.id_header)
+
+
+class Memory:
+    """The words of some records, gathered by their addresses."""
+
+    def __init__(self, pointers: np.ndarray, words: np.ndarray | None = None) -> None:
+        self.pointers = pointers
+        self.words = _gather(pointers) if words is None else words
+
+    def slice(self, first: int, last: int) -> Memory:
+        """Some of them."""
+        if last - first == len(self.pointers):
+            return self
+        return Memory(self.pointers[first:last], self.words[:, first:last])
+
+    def errors(self) -> np.ndarray:
+        """0, or why it is no record. The upper half of the word is padding."""
+        return self.words[0].astype(np.int32)
+
+    def topics(self) -> np.ndarray:
+        """Addresses of the topic handles."""
+        return self.words[1]
+
+    def partitions(self) -> np.ndarray:
+        """Partition numbers; the upper half of the word is padding."""
+        return self.words[2].astype(np.int32)
+
+    def offsets(self) -> np.ndarray:
+        """Offsets, rising within a partition."""
+        return self.words[7]
+
+    def values(self) -> pa.Array:
+        """Payloads; null for a tombstone."""
+        return _binary(self.words[3], self.words[4])
+
+    def keys(self) -> pa.Array:
+        """Keys; null where there is none."""
+        return _binary(self.words[5], self.words[6])
+
+
+def _gather(pointers: np.ndarray) -> np.ndarray:
+    base = int(pointers.min())
+    span = (int(pointers.max()) - base) // 8 + _WORDS
+    memory = np.frombuffer(pa.foreign_buffer(base, span * 8), np.int64)
+    first = (pointers - base) >> 3
+    words = np.empty((_WORDS - 1, len(pointers)), np.int64)
+    for word in range(_WORDS - 1):
+        np.take(memory, first + word, out=words[word])
+    return words
+
+
+def _binary(addresses: np.ndarray, lengths: np.ndarray) -> pa.Array:
+    """Copy pieces of memory into one Arrow array; a null address gives null."""
+    count = len(addresses)
+    missing = addresses == 0
+    gaps = bool(missing.any())
+    if gaps and missing.all():
+        return pa.nulls(count, pa.binary())
+    there = addresses[~missing] if gaps else addresses
+    base = int(there.min())
+    span = int(there.max()) + int(lengths.max()) - base
+    starts = np.where(missing, 0, addresses - base) if gaps else addresses - base
+    memory = pa.foreign_buffer(base, max(span, 1))
+    short = lengths <= _INLINE
+    if span < 2**31 and not (short & ~missing if gaps else short).any():
+        views = np.zeros((count, 4), np.int32)
+        views[:, 0] = lengths
+        views[:, 3] = starts
+        valid = pa.py_buffer(np.packbits(~missing, bitorder="little")) if gaps else None
+        buffers = [valid, pa.py_buffer(views), memory]
+        return pa.Array.from_buffers(pa.binary_view(), count, buffers).cast(pa.binary())
+    lengths = np.where(missing, 0, lengths) if gaps else lengths
+    # In the order of their addresses pieces and the gaps between them make one Arrow array, of
+    # which every second element is taken.
+    order = np.argsort(starts, kind="stable")
+    edges = np.empty(2 * count + 1, np.int64)
+    edges[:-1:2] = starts[order]
+    edges[1::2] = edges[:-1:2] + lengths[order]
+    edges[-1] = edges[-2]
+    pieces = pa.Array.from_buffers(
+        pa.large_binary(), 2 * count, [None, pa.py_buffer(edges), memory]
+    )
+    chosen = np.empty(count, np.int64)
+    chosen[order] = np.arange(0, 2 * count, 2)
+    return pieces.take(pa.array(chosen, mask=missing if gaps else None)).cast(pa.binary())
+
+
+def columns(memory: Memory, place: Place, wanted: Wanted) -> pa.RecordBatch:
+    """Records of one partition in the source's schema."""
+    topic, partition = place
+    pointers = memory.pointers.tolist()
+    count = len(pointers)
+    offsets = pa.array(memory.offsets())
+    headers = _headers(pointers) if wanted.headers else pa.nulls(count, _HEADERS)
+    if wanted.columns == "spark":
+        kinds, moments = _kinds_and_moments(pointers)
+        epochs = np.fromiter(map(lib().message_leader_epoch, pointers), np.int32, count)
+        arrays = [
+            memory.keys(),
+            memory.values(),
             pa.repeat(topic, count),
             pa.repeat(pa.scalar(partition, pa.int32()), count),
-            offset,
-            moment,
-            pa.array([kind - 1 for kind in kinds], pa.int32()),
+            offsets,
+            moments,
+            kinds,
             headers,
-            pa.array(epochs, pa.int32()),
+            pa.array(epochs, mask=epochs < 0),
         ]
-        return pa.RecordBatch.from_arrays(columns, schema=SPARK_COLUMNS)
-    ids = _ids(messages, source.id_header) if source.id_header else pa.nulls(count, pa.string())
-    columns = [key, value, headers, moment, ids, stamps(topic, str(partition), offset)]
-    return pa.RecordBatch.from_arrays(columns, schema=ENVELOPE)
+        return pa.RecordBatch.from_arrays(arrays, schema=SPARK_COLUMNS)
+    ids = pa.nulls(count, pa.string()) if wanted.id_header is None else _ids(headers, wanted)
+    stamp = stamps(topic, str(partition), offsets)
+    arrays = [memory.keys(), memory.values(), headers, _moments(pointers), ids, stamp]
+    return pa.RecordBatch.from_arrays(arrays, schema=ENVELOPE)
 
 
-def _moments(kinds: tuple[int, ...], millis: tuple[int, ...]) -> pa.Array:
-    if TIMESTAMP_NOT_AVAILABLE in kinds:
-        known = [
-            m if k != TIMESTAMP_NOT_AVAILABLE else None for k, m in zip(kinds, millis, strict=True)
-        ]
-    else:
-        known = list(millis)
-    return pa.array(known, pa.timestamp("ms", tz="UTC")).cast(TIMESTAMP)
+def _moments(pointers: list[int]) -> pa.Array:
+    ask = lib().message_timestamp
+    millis = np.fromiter(map(ask, pointers, repeat(None)), np.int64, len(pointers))
+    return _timestamps(millis)
 
 
-def _headers(messages: list[Message]) -> pa.Array:
-    found = [m.headers() for m in messages]
-    if not any(found):
-        return pa.nulls(len(found), _HEADERS)
-    listed = [None if each is None else [{"key": k, "value": v} for k, v in each] for each in found]
-    return pa.array(listed, _HEADERS)
+def _timestamps(millis: np.ndarray) -> pa.Array:
+    unknown = millis < 0
+    mask = unknown if unknown.any() else None
+    return pa.array(millis * 1000, pa.int64(), mask=mask).cast(TIMESTAMP)
 
 
-def _ids(messages: list[Message], name: str) -> pa.Array:
+def _kinds_and_moments(pointers: list[int]) -> tuple[pa.Array, pa.Array]:
+    """Timestamps and their types: 0 set by the producer, 1 by the broker, as Spark has it."""
+    ask = lib().message_timestamp
+    kind = c_int()
+    where = ctypes.addressof(kind)
+    kinds, millis = np.empty(len(pointers), np.int32), np.empty(len(pointers), np.int64)
+    for row, pointer in enumerate(pointers):
+        millis[row] = ask(pointer, where)
+        kinds[row] = kind.value
+    return pa.array(kinds - 1), _timestamps(millis)
+
+
+def _headers(pointers: list[int]) -> pa.Array:
+    rk = lib()
+    found = c_void_p()
+    where = ctypes.addressof(found)
+    count = len(pointers)
+    codes = list(map(rk.message_headers, pointers, repeat(where)))
+    if codes.count(_NO_HEADERS) == count:
+        return pa.nulls(count, _HEADERS)
+    name, value, size = c_char_p(), c_void_p(), c_size_t()
+    into = (ctypes.addressof(name), ctypes.addressof(value), ctypes.addressof(size))
+    names: list[bytes | None] = []
+    values: list[bytes | None] = []
+    ends = [0]
+    for pointer, code in zip(pointers, codes, strict=True):
+        if code == 0:
+            rk.message_headers(pointer, where)
+            for index in range(rk.header_cnt(found)):
+                rk.header_get_all(found, index, *into)
+                names.append(name.value)
+                there = value.value is not None
+                values.append(ctypes.string_at(value.value, size.value) if there else None)
+        ends.append(len(names))
+    pairs = pa.StructArray.from_arrays(
+        [pa.array(names, pa.binary()).cast(pa.string()), pa.array(values, pa.binary())],
+        fields=list(_HEADERS.value_type),
+    )
+    none = np.array(codes) != 0
+    return pa.ListArray.from_arrays(
+        pa.array(ends, pa.int32()), pairs, type=_HEADERS, mask=pa.array(none)
+    )
+
+
+def _ids(headers: pa.Array, wanted: Wanted) -> pa.Array:
     ids = []
-    for message in messages:
-        value = next((v for k, v in message.headers() or () if k == name), None)
+    for each in headers.to_pylist():
+        value = next((h["value"] for h in each or () if h["key"] == wanted.id_header), None)
         ids.append(None if value is None else value.decode("utf-8", "replace"))
     return pa.array(ids, pa.string())

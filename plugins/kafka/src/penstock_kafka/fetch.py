@@ -6,13 +6,15 @@ import logging
 import time
 from collections.abc import Iterator
 
+import numpy as np
 import pyarrow as pa
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import KafkaError, KafkaException
 
 from penstock.contracts.errors import DataLossError, EphemeralReadError
 from penstock_kafka import clients
-from penstock_kafka.columns import rows_of
-from penstock_kafka.faults import passing, read_fault, settings_fault
+from penstock_kafka.columns import Wanted
+from penstock_kafka.consumer import Event, Run, RunConsumer
+from penstock_kafka.faults import passing, read_fault
 from penstock_kafka.positions import KafkaPart, Place, Range
 from penstock_kafka.settings import revealed
 from penstock_kafka.source import KafkaSource
@@ -36,6 +38,12 @@ FIXED = {
     "auto.offset.reset": "error",
     "enable.partition.eof": "true",
 }
+BATCH_BYTES = 16 * 1024 * 1024
+"""An Arrow batch holds about so many bytes at most, however many rows it may have."""
+FIRST_ROWS = 500
+"""Taken before anything is known about the size of records."""
+PATIENCE = 0.05
+"""Seconds to wait for a batch to fill."""
 
 
 def settings(source: KafkaSource) -> dict[str, str]:
@@ -59,14 +67,7 @@ def read(source: KafkaSource, part: KafkaPart) -> Iterator[pa.RecordBatch]:
     """
     made = settings(source)
     key = ("consumer", tuple(sorted(made.items())))
-
-    def make() -> Consumer:
-        try:
-            return Consumer(made)
-        except KafkaException as error:
-            raise settings_fault(error) from None
-
-    consumer = clients.borrow(key, make)
+    consumer: RunConsumer = clients.borrow(key, lambda: RunConsumer(made))
     try:
         yield from _Reading(source, consumer, part).rows()
         consumer.unassign()
@@ -82,81 +83,85 @@ def read(source: KafkaSource, part: KafkaPart) -> Iterator[pa.RecordBatch]:
 class _Reading:
     """One pass over one part."""
 
-    def __init__(self, source: KafkaSource, consumer: Consumer, part: KafkaPart) -> None:
+    def __init__(self, source: KafkaSource, consumer: RunConsumer, part: KafkaPart) -> None:
         self.source = source
         self.consumer = consumer
+        self.wanted = Wanted.by(source)
         self.ranges = list(part.ranges)
         self.open: dict[Place, Range] = {(r.topic, r.partition): r for r in part.ranges}
-        self.held: dict[Place, list[Message]] = {place: [] for place in self.open}
+        self.next: dict[Place, int] = {place: r.start for place, r in self.open.items()}
+        self.held: dict[Place, list[pa.RecordBatch]] = {place: [] for place in self.open}
+        self.seen = self.bytes = 0
         self.heard = time.monotonic()
 
     def rows(self) -> Iterator[pa.RecordBatch]:
-        self.consumer.assign([TopicPartition(r.topic, r.partition, r.start) for r in self.ranges])
-        full = self.source.batch_rows
+        self.consumer.assign([(r.topic, r.partition, r.start) for r in self.ranges])
+        small: list[pa.RecordBatch] = []
         for turn in self.ranges:
             place = (turn.topic, turn.partition)
-            while place in self.open:
-                self._take(self.consumer.consume(full, 0.05))
-                while len(self.held[place]) >= full:
-                    yield self._emit(place, full)
-            while self.held[place]:
-                yield self._emit(place, full)
+            while True:
+                small += self.held.pop(place, [])
+                self.held[place] = []
+                if small and (len(self.ranges) == 1 or _rows(small) >= self.source.batch_rows):
+                    yield pa.concat_batches(small) if len(small) > 1 else small[0]
+                    small = []
+                if place not in self.open:
+                    break
+                self._take()
+        if small:
+            yield pa.concat_batches(small)
 
-    def _emit(self, place: Place, count: int) -> pa.RecordBatch:
-        messages = self.held[place]
-        self.held[place] = messages[count:]
-        return rows_of(self.source, *place, messages[:count])
-
-    def _take(self, messages: list[Message]) -> None:
-        if messages:
+    def _take(self) -> None:
+        runs, events = self.consumer.take(self._count(), PATIENCE, self.wanted)
+        if runs or events:
             self.heard = time.monotonic()
         elif time.monotonic() - self.heard > self.source.timeout:
-            waiting = ", ".join(f"{t}-{p}" for t, p in self.open)
-            raise EphemeralReadError(
-                f"no records came for {self.source.timeout:g} s",
-                who=WHO,
-                expected=f"records of {waiting}",
-                fix="see that the brokers run and can be reached from here; it is tried again",
-            )
-        for message in messages:
-            error = message.error()
-            if error is not None:
-                self._heed(message, error)
-                continue
-            place = (message.topic(), message.partition())
-            wanted = self.open.get(place)
-            if wanted is None:
-                continue
-            if message.offset() < wanted.end:
-                self.held[place].append(message)
-            if message.offset() >= wanted.end - 1:
-                self._done(place)
+            self._silent()
+        for run in runs:
+            self._keep(run)
+        for event in events:
+            self._heed(event)
+
+    def _count(self) -> int:
+        """As many as fill a batch, or as are left: asking for more would wait for them."""
+        left = sum(r.end - self.next[place] for place, r in self.open.items())
+        fitting = FIRST_ROWS if not self.bytes else int(BATCH_BYTES * self.seen / self.bytes)
+        return max(1, min(self.source.batch_rows, left, fitting))
+
+    def _keep(self, run: Run) -> None:
+        wanted = self.open.get(run.place)
+        if wanted is None:
+            return
+        self.seen += len(run.offsets)
+        self.bytes += run.bytes
+        first, last = np.searchsorted(run.offsets, [self.next[run.place], wanted.end]).tolist()
+        if last > first:
+            whole = last - first == len(run.offsets)
+            self.held[run.place].append(run.rows if whole else run.rows.slice(first, last - first))
+        self.next[run.place] = max(self.next[run.place], int(run.offsets[-1]) + 1)
+        if self.next[run.place] >= wanted.end:
+            self._done(run.place)
 
     def _done(self, place: Place) -> None:
         del self.open[place]
         if self.open:
-            self.consumer.incremental_unassign([TopicPartition(*place)])
+            self.consumer.remove(*place)
 
-    def _heed(self, message: Message, error: KafkaError) -> None:
-        place = (message.topic(), message.partition())
-        if error.code() == KafkaError._PARTITION_EOF:
+    def _heed(self, event: Event) -> None:
+        code, place = event.error.code(), event.place
+        if place is not None and code == KafkaError._PARTITION_EOF:
             # Aborted or compacted records may leave nothing at the last offsets.
-            if place in self.open and message.offset() >= self.open[place].end:
+            if place in self.open and event.offset >= self.open[place].end:
                 self._done(place)
-        elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
-            self._lost(place)
-        elif not passing(error):
-            raise KafkaException(error)
+        elif code in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+            if place in self.open:
+                self._lost(place)
+        elif not passing(event.error):
+            raise KafkaException(event.error)
 
     def _lost(self, place: Place) -> None:
-        if place not in self.open:
-            return
-        wanted = self.open[place]
-        held = self.held[place]
-        stands = held[-1].offset() + 1 if held else wanted.start
-        low, _ = self.consumer.get_watermark_offsets(
-            TopicPartition(*place), timeout=self.source.timeout
-        )
+        wanted, stands = self.open[place], self.next[place]
+        low = self.consumer.low(*place, self.source.timeout)
         gone = min(low, wanted.end) - stands
         lost = DataLossError(
             f"{gone} records of {place[0]}-{place[1]} were deleted before they were read",
@@ -168,8 +173,22 @@ class _Reading:
         if self.source.on_data_loss == "fail":
             raise lost
         log.warning("%s", lost)
+        self.next[place] = low
         if low >= wanted.end:
             self._done(place)
         else:
-            self.consumer.incremental_unassign([TopicPartition(*place)])
-            self.consumer.incremental_assign([TopicPartition(*place, low)])
+            self.consumer.remove(*place)
+            self.consumer.add(*place, low)
+
+    def _silent(self) -> None:
+        waiting = ", ".join(f"{t}-{p}" for t, p in self.open)
+        raise EphemeralReadError(
+            f"no records came for {self.source.timeout:g} s",
+            who=WHO,
+            expected=f"records of {waiting}",
+            fix="see that the brokers run and can be reached from here; it is tried again",
+        )
+
+
+def _rows(batches: list[pa.RecordBatch]) -> int:
+    return sum(batch.num_rows for batch in batches)

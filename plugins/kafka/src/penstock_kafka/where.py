@@ -47,8 +47,9 @@ def parse_where(raw: Any, option: str) -> Where:
 
 
 def where_of(raw: Any, topic: str, partition: int, option: str, default: Where) -> Where:
-    """The place for one partition in an option that is one place, or a mapping by topic,
-    or by topic and partition.
+    """The place for one partition.
+
+    The option is one place for all, or a mapping by topic, or by topic and partition.
     """
     if not isinstance(raw, dict):
         return parse_where(raw, option)
