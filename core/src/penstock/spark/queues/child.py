@@ -15,9 +15,9 @@ import pickle
 import sys
 import threading
 import time
+import traceback
 from typing import IO, Any
 
-import pyarrow as pa
 import pyarrow.compute as pc
 from attrs import frozen
 
@@ -52,7 +52,7 @@ class Task:
 class SpoolReceiver:
     """Receives into segments until told to stop."""
 
-    def __init__(self, task: Task, out: IO[str]) -> None:
+    def __init__(self, task: Task, out: IO[str], stopping: threading.Event) -> None:
         self._task = task
         self._out = out
         self._folders = Folders(task.folder)
@@ -60,7 +60,7 @@ class SpoolReceiver:
         share = task.options.max_rows
         self._segment = Limit(rows=share, bytes=max(1, task.options.max_bytes // 2))
         self._backoff = Backoff(task.options.retry_for)
-        self.stopping = threading.Event()
+        self.stopping = stopping
         self._told_at = 0.0
         self._full = False
         self._numbers: dict[str, Any] = {
@@ -157,9 +157,9 @@ class SpoolReceiver:
         self._out.flush()
 
 
-def _watch_input(receiver: SpoolReceiver, stdin: IO[bytes]) -> None:
+def _watch_input(stopping: threading.Event, stdin: IO[bytes]) -> None:
     stdin.read()  # nothing more is sent: it ends when the reader does
-    receiver.stopping.set()
+    stopping.set()
 
 
 def main() -> int:
@@ -169,12 +169,11 @@ def main() -> int:
     os.dup2(2, 1)
     length = int.from_bytes(sys.stdin.buffer.read(8), "big")
     task: Task = pickle.loads(sys.stdin.buffer.read(length))  # from our own parent
-    receiver = SpoolReceiver(task, out)
-    watch = threading.Thread(target=_watch_input, args=(receiver, sys.stdin.buffer), daemon=True)
+    stopping = threading.Event()
+    watch = threading.Thread(target=_watch_input, args=(stopping, sys.stdin.buffer), daemon=True)
     watch.start()
-    pa.array([None])  # imports pandas, where it is, before the first message waits for it
     try:
-        receiver.run()
+        SpoolReceiver(task, out, stopping).run()
     except PenstockError as error:
         out.write(json.dumps({"error": base64.b64encode(pickle.dumps(error)).decode()}) + "\n")
         out.flush()
@@ -183,6 +182,11 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    code = main()
-    sys.stderr.flush()
-    os._exit(code)  # the thread that watches the input would hold the interpreter up
+    code = 1
+    try:
+        code = main()
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(code)  # the thread that watches the input would hold the interpreter up

@@ -9,6 +9,7 @@ attempt or a zombie writes another file and erases nothing.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import struct
@@ -152,7 +153,8 @@ class SegmentWriter:
             os.rename(draft, self._inbox / made.name)
             sync_folder(self._inbox)
         except OSError as error:
-            draft.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # the folder itself may be what is broken
+                draft.unlink()
             raise _unwritable(error, self._inbox) from error
         return made
 

@@ -50,8 +50,15 @@ class Folders:
                 fix="set state to a folder on a local or shared disk",
             )
         self.root = Path(path)
-        for name in ("drafts", "inbox", "manifests", "ids", "corrupt"):
-            (self.root / name).mkdir(parents=True, exist_ok=True)
+        try:
+            for name in ("drafts", "inbox", "manifests", "ids", "corrupt"):
+                (self.root / name).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ReadError(
+                f"the spool's folder cannot be made: {error.strerror}",
+                got=str(error.filename),
+                fix="set state to a folder that can be written",
+            ) from error
 
     def __truediv__(self, name: str) -> Path:
         return self.root / name
