@@ -45,6 +45,16 @@ class Buffer:
         self.left = np.zeros(len(values), bool)
         self.faults: dict[int, str] = {}
 
+    def part(self, start: int, stop: int) -> Buffer:
+        """Some of the records, over the same bytes."""
+        made: Buffer = Buffer.__new__(Buffer)
+        made.data, made.words = self.data, self.words
+        made.starts, made.ends = self.starts[start:stop], self.ends[start:stop]
+        made.bad, made.left = self.bad[start:stop], self.left[start:stop]
+        faults = self.faults.items()
+        made.faults = {row - start: said for row, said in faults if start <= row < stop}
+        return made
+
     def blame(self, rows: Rows, fault: str) -> None:
         """Mark rows as bad for a reason; the first reason stays.
 

@@ -74,17 +74,23 @@ class Registry:
                     "registry.url is no registry's address", expected="http:// or https://"
                 )
 
-    def by_id(self, number: int) -> Written:
+    def by_id(self, number: int, form: str | None = None) -> Written:
         """The schema of an id. Fetched once per process.
+
+        Args:
+            number: The id.
+            form: How the text is wanted; `serialized` for Protobuf descriptors.
 
         Raises:
             RegistryError: it is not there, or (ephemeral) the registry does not answer.
         """
-        return _session(self._key()).by_id(number)
+        return _session(self._key()).by_id(number, form)
 
-    def by_version(self, subject: str, version: int | None = None) -> tuple[int, Written]:
+    def by_version(
+        self, subject: str, version: int | None = None, form: str | None = None
+    ) -> tuple[int, Written]:
         """A subject's schema of a version, the latest by default, and its id."""
-        return _session(self._key()).by_version(subject, version)
+        return _session(self._key()).by_version(subject, version, form)
 
     def register(self, subject: str, schema: Written) -> int:
         """The id of a schema under a subject; registered if it is compatible and not yet there.
@@ -161,7 +167,7 @@ class _Session:
         for name in _NUMBERS & set(given):
             given[name] = float(given[name])
         try:
-            self.client = SchemaRegistryClient(given)
+            self.client: Any = SchemaRegistryClient(given)
         except (ValueError, TypeError, OSError) as error:
             # The client's words name settings, never their values, except for the address.
             said = "registry.url is wrong" if "url" in str(error).lower() else str(error)
@@ -171,7 +177,7 @@ class _Session:
         self.missing: dict[int, tuple[float, PenstockError]] = {}
         self.ids: dict[tuple[str, Written, bool], int] = {}
 
-    def by_id(self, number: int) -> Written:
+    def by_id(self, number: int, form: str | None) -> Written:
         with self.lock:
             if number in self.known:
                 return self.known[number]
@@ -179,8 +185,10 @@ class _Session:
             if error is not None and time.monotonic() - since < FORGET:
                 raise error
             try:
-                schema = _asked(lambda: self.client.get_schema(number), f"the schema {number}")
-                self.known[number] = self._whole(schema)
+                schema = _asked(
+                    lambda: self.client.get_schema(number, fmt=form), f"the schema {number}"
+                )
+                self.known[number] = self._whole(schema, form)
             except EphemeralRegistryError:
                 raise
             except RegistryError as error:
@@ -190,15 +198,17 @@ class _Session:
                 raise
             return self.known[number]
 
-    def by_version(self, subject: str, version: int | None) -> tuple[int, Written]:
+    def by_version(
+        self, subject: str, version: int | None, form: str | None
+    ) -> tuple[int, Written]:
         what = f"the subject {subject}"
         if version is None:
             # The client keeps the latest for ever; an analysis wants that of now.
             self.client.clear_latest_caches()
-            found = _asked(lambda: self.client.get_latest_version(subject), what)
+            found = _asked(lambda: self.client.get_latest_version(subject, form), what)
         else:
-            found = _asked(lambda: self.client.get_version(subject, version), what)
-        return int(found.schema_id), self._whole(found.schema)
+            found = _asked(lambda: self.client.get_version(subject, version, fmt=form), what)
+        return int(found.schema_id), self._whole(found.schema, form)
 
     def register(self, subject: str, schema: Written) -> int:
         return self._id(subject, schema, True)
@@ -222,12 +232,12 @@ class _Session:
                 self.ids[key] = int(number)
             return self.ids[key]
 
-    def _whole(self, schema: Any) -> Written:
+    def _whole(self, schema: Any, form: str | None) -> Written:
         found: dict[str, str] = {}
-        self._follow(schema, found, 0)
+        self._follow(schema, found, form, 0)
         return Written(schema.schema_type or "AVRO", schema.schema_str, tuple(found.items()))
 
-    def _follow(self, schema: Any, found: dict[str, str], depth: int) -> None:
+    def _follow(self, schema: Any, found: dict[str, str], form: str | None, depth: int) -> None:
         for reference in schema.references or ():
             if reference.name in found:
                 continue
@@ -235,9 +245,9 @@ class _Session:
                 raise RegistryError(f"a schema refers to more than {MAX_REFERENCES} others")
             what = f"the subject {reference.subject}"
             version = _asked(
-                lambda r=reference: self.client.get_version(r.subject, r.version), what
+                lambda r=reference: self.client.get_version(r.subject, r.version, fmt=form), what
             )
-            self._follow(version.schema, found, depth + 1)
+            self._follow(version.schema, found, form, depth + 1)
             found[reference.name] = version.schema.schema_str
 
 

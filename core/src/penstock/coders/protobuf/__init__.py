@@ -1,0 +1,1 @@
+"""Protobuf: messages by descriptor set, compiled class or registry."""
