@@ -63,9 +63,11 @@ def test_the_python_of_a_page_runs(page, empty_folder, request):
 @pytest.mark.parametrize(
     "page", [p for p in PAGES if blocks(p, "yaml")], ids=lambda p: str(p.relative_to(DOCS))
 )
-def test_the_yaml_of_a_page_is_a_pipeline(page):
+def test_the_yaml_of_a_page_is_a_pipeline(page, monkeypatch):
     import penstock as pen
 
+    for name in re.findall(r"\$\{env:(\w+)\}", page.read_text()):
+        monkeypatch.setenv(name, "amqps://user:word@example.org/" if "URL" in name else "word")
     for line, run, text in blocks(page, "yaml"):
         found = yaml.safe_load(text)
         assert found, f"{page.name}:{line} is empty"

@@ -167,8 +167,8 @@ class KilledClauses:
     def test_shp_06_secrets(self, rig: Rig) -> None:
         """After a run through Spark, no file it left (the driver's output with plan and progress,
         the event log, checkpoint, state) holds the value of a secret option."""
-        secrets = _secrets(rig)
-        if not secrets:
+        hidden = secrets(rig)
+        if not hidden:
             pytest.skip("SHP-06: no secret is set in this case")
         source = rig.connector.source
         if source is None:
@@ -181,11 +181,11 @@ class KilledClauses:
         assert any(file.parent.name == "events" or "events" in file.parts for file in searched)
         for file in searched:
             content = file.read_bytes()
-            for secret in secrets:
+            for secret in hidden:
                 assert secret.encode() not in content, f"{file.relative_to(run.folder)} shows it"
 
 
-def _secrets(rig: Rig) -> list[str]:
+def secrets(rig: Rig) -> list[str]:
     found = []
     for side in ("source", "sink"):
         cls = getattr(rig.connector, side)

@@ -10,6 +10,7 @@ import pytest
 from penstock import registry
 from penstock.conformance.case import Case
 from penstock.conformance.clauses import clause_of, clauses_of
+from penstock.conformance.errors import ErrorClauses
 from penstock.conformance.gate import bad_waivers, gate
 from penstock.conformance.killed import KilledClauses
 from penstock.conformance.options import OptionClauses
@@ -31,6 +32,7 @@ class ConnectorSuite(
     SinkClauses,
     SparkClauses,
     KilledClauses,
+    ErrorClauses,
 ):
     """Subclass it, name the connector, and give a fixture `case`.
 

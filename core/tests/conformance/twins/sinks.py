@@ -209,7 +209,7 @@ class ReplacesInsteadOfAppending(FolderSink):
         super().finish(batch, receipts)
 
 
-@broken("SNK-18", side="sink")
+@broken("SNK-18", "ERR-01", side="sink")
 class RaisesAnything(FolderSink):
     def check(self):
         if not Path(self.path).is_dir():

@@ -16,7 +16,6 @@ from penstock.contracts.errors import (
     DataLossError,
     EphemeralReadError,
     PositionError,
-    ReadError,
 )
 from penstock.contracts.options import at_least, option
 
@@ -71,7 +70,7 @@ class FolderSource(ReplayableSource):
 
     def check(self) -> None:
         if not Path(self.path).is_dir():
-            raise ReadError("there is no such folder", got=self.path, fix="create it")
+            raise EphemeralReadError("the folder is not there", got=self.path, fix="is it mounted?")
 
 
 class FolderPlanner(Planner):
