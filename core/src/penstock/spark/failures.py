@@ -91,7 +91,8 @@ def last_stamp(rows: pa.RecordBatch | None) -> str | None:
 
 
 _RAISED = re.compile(
-    r"^(?:\w[\w.]*: )?penstock\.contracts\.errors\.(\w+): (.*)$((?:\n  \w+: .*)*)", re.MULTILINE
+    r"^(?:[\w.]+: )?penstock\w*\.[\w.]*?(\w+): (.*)$((?:\n  (?:expected|got|fix): .*)*)",
+    re.MULTILINE,
 )
 
 

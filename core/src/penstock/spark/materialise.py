@@ -140,12 +140,12 @@ class Materialised:
         given = UNDECODED if is_envelope(schema) else schema
         finish = Fused(stage.name, Chain(self.plan.chain(segment), given))
         format = f"penstock.pipeline.{uuid.uuid4().hex}"
-        ctx, settings = self.context(stage.node), self._settings(stage)
+        ctx, settings = self.context(stage.node), self._settings(stage, segment)
         made = fused_format(format, who, source, ctx, finish, settings)
         self.spark.dataSource.register(made)
         return self.spark.readStream.format(format).load()
 
-    def _settings(self, stage: Stage) -> Any:
+    def _settings(self, stage: Stage, segment: Segment) -> Any:
         """The source's settings as declared, with the pipeline's limits and folders filled in."""
         limits = self.plan.graph.settings
         given = stage.settings or settings_class(type(stage.work))()
@@ -153,6 +153,10 @@ class Materialised:
         for name in ("max_rows", "max_bytes", "max_wait"):
             if getattr(limits, name) is not None and hasattr(given, name):
                 filled[name] = getattr(limits, name)
+        for dealt in (s.work for s in self.plan.members(segment) if isinstance(s.work, Split)):
+            # The plan lets a queue's reader deal its messages out: no shuffle for it.
+            if given.parts == 1:
+                filled["parts"] = dealt.tasks or self.spark.sparkContext.defaultParallelism
         return evolve(given, **filled)
 
     def _apply(self, segment: Segment, frames: dict[str, DataFrame]) -> DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -88,6 +89,7 @@ def launch(
     elif graph.settings.max_wait is not None:
         pause = int(graph.settings.max_wait * 1000)
         writer = writer.trigger(processingTime=f"{pause} milliseconds")
+    _raise_only_once()
     handle = Handle(plan, writer.start(), drain, place, temporary)
     tell("started", pipeline=graph.name, query=query_id, checkpoint=place.location)
     return handle
@@ -125,3 +127,14 @@ def _place(name: str, checkpoint: Any, state: Any, bounded: bool) -> tuple[Check
     if "://" not in location:
         location = str(Path(location).absolute())
     return Checkpoint(location, None if state is None else str(state)), None
+
+
+def _raise_only_once() -> None:
+    """A failing batch is raised to its user; py4j need not print its stack as well."""
+    logger = logging.getLogger("py4j.clientserver")
+    if _not_the_proxy not in logger.filters:
+        logger.addFilter(_not_the_proxy)
+
+
+def _not_the_proxy(record: logging.LogRecord) -> bool:
+    return "Python Proxy" not in record.getMessage()

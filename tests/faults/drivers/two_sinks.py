@@ -1,0 +1,30 @@
+"""A pipeline with a function that is not deterministic, into two sinks; killed by its test."""
+
+import random
+import sys
+
+import penstock as pen
+
+SCHEMA = "id string, number double"
+
+
+def shake(record):
+    return {"id": record["id"], "number": random.random()}
+
+
+def main(folder):
+    shaken = (
+        pen.pipeline("two-sinks")
+        .source("localfile", path=f"{folder}/in", max_files=2)
+        .bounded()
+        .decode("json", schema="id string")
+        .map(shake, schema=SCHEMA)
+    )
+    flow = shaken.sink("localfile", name="left", path=f"{folder}/left").sink(
+        "localfile", name="right", path=f"{folder}/right"
+    )
+    flow.run(checkpoint=f"{folder}/state")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
