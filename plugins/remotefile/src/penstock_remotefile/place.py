@@ -1,0 +1,119 @@
+"""Where the files are: one URL, and what it takes to get in."""
+
+from __future__ import annotations
+
+import getpass
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from penstock.contracts import Configured, Secret, at_least, connector, option
+from penstock.contracts.errors import OptionError
+from penstock_localfile.engine.names import divide
+from penstock_localfile.engine.storage import Storage
+
+
+@connector
+class RemotePlace(Configured):
+    """The options that say where, and how to get in."""
+
+    url: str = option(
+        default="",
+        doc="`sftp://user@host:port/absolute/path` with a glob at its end, one `http(s)://` "
+        "file, or a URL that fsspec knows (`s3://bucket/in/*.csv`).",
+        example="sftp://me@files.example.org/in/*.csv",
+    )
+    password: Secret | None = option(default=None, doc="sftp: the user's password.")
+    private_key: str | None = option(
+        default=None, doc="sftp: path of a private key (Ed25519, ECDSA or RSA)."
+    )
+    passphrase: Secret | None = option(default=None, doc="sftp: of the private key.")
+    agent: bool = option(default=False, doc="sftp: use the keys of a running SSH agent.")
+    known_hosts: str = option(
+        default="~/.ssh/known_hosts",
+        doc="sftp: the file of known host keys; an unknown or changed key is refused.",
+    )
+    fingerprint: str | None = option(
+        default=None,
+        doc="sftp: the host key's fingerprint, instead of known_hosts.",
+        example="SHA256:uNiVztksCsDhcc0u9e8BrrcLfR7Du6Rx1TjFbrDF0Ic",
+    )
+    connections: int = option(
+        default=2, check=at_least(1), doc="sftp: at most so many connections per process."
+    )
+    timeout: float = option(
+        default=30.0,
+        unit="seconds",
+        check=at_least(0.1),
+        doc="A server that says nothing for so long is taken for gone.",
+    )
+    retries: int = option(
+        default=5, check=at_least(0), doc="Try a broken transfer again so often, from its offset."
+    )
+    headers: dict[str, Any] = option(
+        prefix="header.", doc="http: further headers, for instance header.Authorization."
+    )
+    fs: dict[str, Any] = option(
+        prefix="fs.", doc="fsspec: arguments of the filesystem, for instance fs.endpoint_url."
+    )
+
+    def settle(self) -> None:
+        """A password in a URL would show in plans."""
+        parts = urlsplit(self.url)
+        if parts.password is not None:
+            raise OptionError(
+                "a password in the URL would be seen in plans and logs",
+                fix="take it out of the URL and give password=${env:NAME}",
+            )
+        if self.url and not parts.scheme:
+            raise OptionError(
+                "the URL has no scheme", expected="sftp://, https://, s3://, ...", got=self.url
+            )
+        if self.fingerprint is not None and not self.fingerprint.startswith("SHA256:"):
+            raise OptionError(
+                "the fingerprint is of another kind",
+                expected="SHA256:..., as ssh-keygen -lf prints it",
+                got=self.fingerprint,
+            )
+
+    @property
+    def scheme(self) -> str:
+        """In lower case."""
+        return urlsplit(self.url).scheme.lower()
+
+    def located(self) -> tuple[str, str]:
+        """The URL without a glob, and the glob below it."""
+        parts = urlsplit(self.url)
+        head = f"{parts.scheme}://{parts.netloc}"
+        root, pattern = divide(self.url[len(head) :])
+        return head + ("" if root == "." else root), pattern
+
+    def storage(self) -> tuple[Storage, str]:
+        """The system that holds the files, and the glob below its root."""
+        base, pattern = self.located()
+        if self.scheme == "sftp":
+            return self._sftp(base), pattern
+        from penstock_remotefile.fs import FsspecStorage
+
+        return FsspecStorage(base, tuple(sorted(self.fs.items()))), pattern
+
+    def _sftp(self, base: str) -> Storage:
+        from penstock_remotefile.login import Login
+        from penstock_remotefile.sftp import SftpStorage
+
+        parts = urlsplit(base)
+        if not parts.hostname:
+            raise OptionError("the URL names no host", got=self.url)
+        login = Login(
+            host=parts.hostname,
+            port=parts.port or 22,
+            user=unquote(parts.username) if parts.username else getpass.getuser(),
+            password=self.password,
+            private_key=self.private_key,
+            passphrase=self.passphrase,
+            agent=self.agent,
+            known_hosts=self.known_hosts,
+            fingerprint=self.fingerprint,
+            timeout=self.timeout,
+            connections=self.connections,
+        )
+        return SftpStorage(login, unquote(parts.path) or "/", self.retries)

@@ -1,0 +1,3 @@
+from penstock.spark.discovery import bind
+
+DefaultSource = bind("remotefile")

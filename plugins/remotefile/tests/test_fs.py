@@ -1,0 +1,56 @@
+import uuid
+
+import pyarrow as pa
+import pytest
+
+from penstock.contracts import Batch, Context, Limit
+from penstock.contracts.errors import ReadError
+from penstock_remotefile import RemoteFiles, RemoteFileSink
+
+fsspec = pytest.importorskip("fsspec")
+SCHEMA = pa.schema([pa.field("value", pa.binary())])
+
+
+@pytest.fixture
+def place():
+    return f"memory://{uuid.uuid4().hex}"
+
+
+def put(place, name, data):
+    fs, root = fsspec.core.url_to_fs(place)
+    fs.makedirs(root, exist_ok=True)
+    fs.pipe(f"{root}/{name}", data)
+
+
+def test_objects_are_read_and_written_once(place, tmp_path):
+    put(place, "in/a", b"1\n2\n")
+    source = RemoteFiles(url=f"{place}/in/*", after="archive")
+    sink = RemoteFileSink(url=f"{place}/out")
+    planner = source.planner(Context(state=str(tmp_path)))
+    end = planner.latest(planner.initial(), Limit())
+    batch = Batch(Context(query="q", node="n"), 0)
+    assert sink.begin(batch) is False
+    receipts = []
+    for number, part in enumerate(planner.plan(planner.initial(), end)):
+        writer = sink.open(batch, number, 0, SCHEMA)
+        for rows in source.read(part):
+            writer.write(rows.select(["value"]))
+        receipts.append(writer.close())
+    sink.finish(batch, receipts)
+    planner.durable(end)
+    assert planner.latest(end, Limit()) == end
+    planner.close()
+    assert sink.begin(batch) is True
+    back = RemoteFiles(url=f"{place}/out")
+    planner = back.planner(Context())
+    parts = planner.plan(planner.initial(), planner.final())
+    planner.close()
+    assert [v for p in parts for b in back.read(p) for v in b["value"].to_pylist()] == [b"1", b"2"]
+    fs, root = fsspec.core.url_to_fs(place)
+    assert fs.exists(f"{root}/in/.archive/a")
+    assert not fs.exists(f"{root}/in/a")
+
+
+def test_a_missing_file_filesystem_folder_is_named(tmp_path):
+    with pytest.raises(ReadError, match="missing"):
+        RemoteFiles(url=f"file://{tmp_path}/nothing").check()

@@ -1,0 +1,129 @@
+import http.server
+import threading
+from typing import ClassVar
+
+import pytest
+
+from penstock.contracts import Context
+from penstock.contracts.errors import DataLossError, OptionError, ReadError
+from penstock_remotefile import RemoteFiles
+
+FILES = {"/a.txt": b"one\ntwo\n", "/big": b"0123456789" * 50_000}
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    ranges = True
+    breaks: ClassVar[list[int]] = []
+    seen: ClassVar[list[tuple[str, str | None]]] = []
+
+    def log_message(self, *_):
+        pass
+
+    def do_HEAD(self):
+        self._answer(body=False)
+
+    def do_GET(self):
+        self._answer(body=True)
+
+    def _answer(self, body):
+        self.seen.append((self.command, self.headers.get("Range")))
+        if self.path == "/away":
+            self.send_response(302)
+            self.send_header("Location", "http://elsewhere.invalid/x")
+            self.end_headers()
+            return
+        data = FILES.get(self.path)
+        if data is None:
+            self.send_error(404)
+            return
+        start = 0
+        wanted = self.headers.get("Range")
+        if wanted and self.ranges:
+            start = int(wanted.removeprefix("bytes=").rstrip("-"))
+            self.send_response(206)
+        else:
+            self.send_response(200)
+        self.send_header("Content-Length", str(len(data) - start))
+        self.send_header("ETag", '"v1"')
+        self.send_header("Last-Modified", "Mon, 01 Jan 2024 00:00:00 GMT")
+        self.end_headers()
+        if body:
+            cut = self.breaks.pop() if self.breaks else None
+            self.wfile.write(data[start : None if cut is None else start + cut])
+            self.close_connection = True
+
+
+@pytest.fixture
+def server():
+    Handler.ranges, Handler.breaks, Handler.seen = True, [], []
+    made = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield f"http://127.0.0.1:{made.server_port}"
+    made.shutdown()
+    thread.join()
+    made.server_close()
+
+
+def read_all(source):
+    planner = source.planner(Context())
+    try:
+        parts = planner.plan(planner.initial(), planner.final())
+    finally:
+        planner.close()
+    return [r for p in parts for b in source.read(p) for r in b.to_pylist()]
+
+
+def test_a_list_of_urls_is_read(server):
+    source = RemoteFiles(urls=[f"{server}/a.txt"])
+    rows = read_all(source)
+    assert [r["value"] for r in rows] == [b"one", b"two"]
+    assert rows[0]["stamp"]["part"] == f"{server}/a.txt"
+    assert rows[0]["event_time"].year == 2024
+
+
+@pytest.mark.parametrize("ranges", [True, False], ids=["with ranges", "without ranges"])
+def test_a_broken_transfer_goes_on_where_it_stopped(server, ranges):
+    Handler.ranges = ranges
+    Handler.breaks = [100_000, 70_000]
+    source = RemoteFiles(url=f"{server}/big", format="whole")
+    assert [r["value"] for r in read_all(source)] == [FILES["/big"]]
+    assert any(wanted for _, wanted in Handler.seen)
+
+
+def test_a_missing_url_is_an_error(server):
+    with pytest.raises(ReadError, match="nothing at this URL"):
+        read_all(RemoteFiles(url=f"{server}/nothing"))
+
+
+def test_a_url_that_goes_away_is_data_loss(server):
+    source = RemoteFiles(url=f"{server}/a.txt")
+    planner = source.planner(Context())
+    (part,) = planner.plan(planner.initial(), planner.final())
+    planner.close()
+    gone = FILES.pop("/a.txt")
+    try:
+        with pytest.raises(DataLossError):
+            list(source.read(part))
+    finally:
+        FILES["/a.txt"] = gone
+
+
+def test_a_redirect_to_another_host_is_refused(server):
+    with pytest.raises(ReadError, match="another host"):
+        read_all(RemoteFiles(url=f"{server}/away"))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"url": "http://x/a", "urls": ["http://x/b"]},
+        {"urls": ["file:///etc/passwd"]},
+        {"url": "http://x/a", "after": "delete"},
+        {"url": "no scheme"},
+    ],
+)
+def test_contradictions_are_refused(options):
+    with pytest.raises(OptionError):
+        RemoteFiles(**options)
