@@ -12,11 +12,11 @@ import org.apache.activemq.artemis.core.settings.impl.AddressSettings;
 import org.apache.activemq.artemis.spi.core.security.ActiveMQJAASSecurityManager;
 import org.apache.activemq.artemis.spi.core.security.jaas.InVMLoginModule;
 
-/** An Artemis broker whose messages survive a kill: Broker.java FOLDER PORT USER PASSWORD. */
+/** An Artemis broker whose messages survive a kill: Broker FOLDER USER PASSWORD ACCEPTOR... */
 public class Broker {
     public static void main(String[] arguments) throws Exception {
         Path folder = Path.of(arguments[0]);
-        String user = arguments[2];
+        String user = arguments[1];
         Configuration broker = new ConfigurationImpl();
         broker.setName("penstock");
         broker.setPersistenceEnabled(true);
@@ -31,7 +31,9 @@ public class Broker {
         broker.setJMXManagementEnabled(false);
         broker.setThreadPoolMaxSize(8);
         broker.setScheduledThreadPoolMaxSize(2);
-        broker.addAcceptorConfiguration("tcp", "tcp://127.0.0.1:" + arguments[1] + "?protocols=CORE");
+        for (int acceptor = 3; acceptor < arguments.length; acceptor++) {
+            broker.addAcceptorConfiguration("tcp" + acceptor, arguments[acceptor]);
+        }
 
         AddressSettings everywhere = new AddressSettings();
         everywhere.setAutoCreateQueues(true);
@@ -47,7 +49,7 @@ public class Broker {
         roles.add(new Role("all", true, true, true, true, true, true, true, true, true, true, true, true));
         broker.putSecurityRoles("#", roles);
         SecurityConfiguration users = new SecurityConfiguration();
-        users.addUser(user, arguments[3]);
+        users.addUser(user, arguments[2]);
         users.addRole(user, "all");
 
         EmbeddedActiveMQ server = new EmbeddedActiveMQ();

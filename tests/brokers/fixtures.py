@@ -21,7 +21,8 @@ def required() -> bool:
     return any(value.lower() in ("1", "true", "yes") for value in wanted)
 
 
-def _running(server: Server) -> Iterator[Server]:
+def running(server: Server) -> Iterator[Server]:
+    """Start a server for a fixture of one's own (`yield from running(Kafka(tls=...))`), then end it."""
     try:
         server.start()
     except Missing as missing:
@@ -37,39 +38,39 @@ def _running(server: Server) -> Iterator[Server]:
 
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[Kafka]:
-    yield from _running(Kafka())
+    yield from running(Kafka())
 
 
 @pytest.fixture(scope="session")
 def rabbitmq() -> Iterator[RabbitMQ]:
-    yield from _running(RabbitMQ())
+    yield from running(RabbitMQ())
 
 
 @pytest.fixture(scope="session")
 def artemis() -> Iterator[Artemis]:
-    yield from _running(Artemis())
+    yield from running(Artemis())
 
 
 @pytest.fixture(scope="session")
 def sshd() -> Iterator[OpenSSH]:
-    yield from _running(OpenSSH())
+    yield from running(OpenSSH())
 
 
 @pytest.fixture
 def fresh_kafka() -> Iterator[Kafka]:
-    yield from _running(Kafka())
+    yield from running(Kafka())
 
 
 @pytest.fixture
 def fresh_rabbitmq() -> Iterator[RabbitMQ]:
-    yield from _running(RabbitMQ())
+    yield from running(RabbitMQ())
 
 
 @pytest.fixture
 def fresh_artemis() -> Iterator[Artemis]:
-    yield from _running(Artemis())
+    yield from running(Artemis())
 
 
 @pytest.fixture
 def fresh_sshd() -> Iterator[OpenSSH]:
-    yield from _running(OpenSSH())
+    yield from running(OpenSSH())

@@ -4,6 +4,7 @@ import base64
 import uuid
 
 from tests.brokers import jars
+from tests.brokers.certificates import Authority
 from tests.brokers.ports import free_port
 from tests.brokers.server import Server
 
@@ -26,10 +27,13 @@ class Kafka(Server):
         heap: the JVM's heap; give a benchmark more.
         proxied_by: port of a proxy in front of a second listener. Clients that bootstrap through
             that proxy stay behind it; the proxy's target is `proxied_port`.
+        tls: what signs a certificate for 127.0.0.1; adds a TLS listener (`tls_address`) and one
+            that wants `user` and `password` as well, by SASL PLAIN (`sasl_address`).
         tuned: False leaves the JVM its full compiler, for benchmarks.
     """
 
     name = "kafka"
+    user, password = "penstock", "let-me-in"
 
     def __init__(
         self,
@@ -37,6 +41,7 @@ class Kafka(Server):
         *,
         heap: str = "384m",
         proxied_by: int | None = None,
+        tls: Authority | None = None,
         tuned: bool = True,
     ) -> None:
         super().__init__()
@@ -47,10 +52,21 @@ class Kafka(Server):
         self.controller_port = free_port()
         self.proxied_by = proxied_by
         self.proxied_port = free_port() if proxied_by else None
+        self.tls = tls
+        self.tls_port = free_port()
+        self.sasl_port = free_port()
 
     @property
     def address(self) -> str:
         return f"127.0.0.1:{self.port}"
+
+    @property
+    def tls_address(self) -> str:
+        return f"127.0.0.1:{self.tls_port}"
+
+    @property
+    def sasl_address(self) -> str:
+        return f"127.0.0.1:{self.sasl_port}"
 
     def prepare(self) -> None:
         (self.folder / "log4j2.properties").write_text(LOGGING)
@@ -110,13 +126,19 @@ class Kafka(Server):
         if self.proxied_by:
             listeners["PROXIED"] = self.proxied_port
             advertised["PROXIED"] = self.proxied_by
+        if self.tls:
+            secured = {"SSL": self.tls_port, "SASL_SSL": self.sasl_port}
+            listeners |= secured
+            advertised |= secured
         return {
             "process.roles": "broker,controller",
             "node.id": "1",
             "controller.quorum.voters": f"1@127.0.0.1:{self.controller_port}",
             "listeners": _listed(listeners),
             "advertised.listeners": _listed(advertised),
-            "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in listeners),
+            "listener.security.protocol.map": ",".join(
+                f"{name}:{name if 'SSL' in name else 'PLAINTEXT'}" for name in listeners
+            ),
             "inter.broker.listener.name": "PLAINTEXT",
             "controller.listener.names": "CONTROLLER",
             "log.dirs": str(self.folder / "data"),
@@ -138,7 +160,21 @@ class Kafka(Server):
             # The index files of many small topics would otherwise take 20 MB each up front.
             "log.index.size.max.bytes": str(1024 * 1024),
             "controlled.shutdown.enable": "false",
+            **self._security(),
             **self.settings,
+        }
+
+    def _security(self) -> dict[str, str]:
+        if not self.tls:
+            return {}
+        login = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+        return {
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": str(self.tls.issue("127.0.0.1", "localhost").both),
+            "sasl.enabled.mechanisms": "PLAIN",
+            "listener.name.sasl_ssl.plain.sasl.jaas.config": (
+                f'{login} user_{self.user}="{self.password}";'
+            ),
         }
 
 

@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+from tests.brokers.certificates import Authority
 from tests.brokers.ports import answers, free_port
 from tests.brokers.server import Missing, Server, program
 
@@ -25,6 +26,7 @@ class RabbitMQ(Server):
     Args:
         settings: further lines for rabbitmq.conf.
         plugins: to enable, such as "rabbitmq_management".
+        tls: what signs a certificate for 127.0.0.1; adds a TLS listener at `tls_address`.
     """
 
     name = "rabbitmq"
@@ -32,11 +34,17 @@ class RabbitMQ(Server):
     user = password = "guest"
 
     def __init__(
-        self, settings: dict[str, str] | None = None, plugins: tuple[str, ...] = ()
+        self,
+        settings: dict[str, str] | None = None,
+        plugins: tuple[str, ...] = (),
+        *,
+        tls: Authority | None = None,
     ) -> None:
         super().__init__()
         self.settings = settings or {}
         self.plugins = plugins
+        self.tls = tls
+        self.tls_port = free_port()
         self.port = free_port()
         self.epmd_port = free_port()
         self.dist_port = free_port()
@@ -46,12 +54,16 @@ class RabbitMQ(Server):
         return f"127.0.0.1:{self.port}"
 
     @property
+    def tls_address(self) -> str:
+        return f"127.0.0.1:{self.tls_port}"
+
+    @property
     def url(self) -> str:
         return f"amqp://{self.user}:{self.password}@{self.address}/"
 
     def prepare(self) -> None:
         self._script("rabbitmq-server")
-        further = "\n".join(f"{name} = {value}" for name, value in self.settings.items())
+        further = "\n".join(f"{name} = {value}" for name, value in self._settings().items())
         text = CONFIGURATION.format(port=self.port, further=further)
         (self.folder / "rabbitmq.conf").write_text(text)
         (self.folder / "enabled_plugins").write_text(f"[{','.join(self.plugins)}].\n")
@@ -84,6 +96,19 @@ class RabbitMQ(Server):
         import pika
 
         return pika.BlockingConnection(pika.URLParameters(self.url))
+
+    def _settings(self) -> dict[str, str]:
+        if not self.tls:
+            return self.settings
+        issued = self.tls.issue("127.0.0.1", "localhost")
+        return {
+            "listeners.ssl.local": self.tls_address,
+            "ssl_options.cacertfile": str(self.tls.ca),
+            "ssl_options.certfile": str(issued.certificate),
+            "ssl_options.keyfile": str(issued.key),
+            "ssl_options.verify": "verify_none",
+            **self.settings,
+        }
 
     def _script(self, name: str) -> str:
         if not (SCRIPTS / name).exists():

@@ -177,4 +177,4 @@ def test_a_missing_server_skips_here_and_fails_where_it_is_required(
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(outcome, match="apt-get install it"):
-        next(fixtures._running(Absent("")))
+        next(fixtures.running(Absent("")))
