@@ -22,6 +22,10 @@ from penstock_jms.vendors import shopping_list
 JARS = "PENSTOCK_JMS_JARS"
 WHO = "jms (penstock-jms)"
 
+# SIGTERM stays Python's: a stream reader acknowledges its last batch then. And standard output
+# is for whoever runs the process: Spark and the receivers speak through it.
+_OURS = ("-Xrs", "-XX:+DisplayVMOutputToStderr")
+
 _log = logging.getLogger("penstock.jms")
 _lock = threading.Lock()
 _started: tuple[int, tuple[str, ...]] | None = None
@@ -85,8 +89,7 @@ def start(options: tuple[str, ...]) -> Any:
             _warn_of_other(options)
             return jpype
         try:
-            # -Xrs leaves SIGTERM to Python: a stream reader acknowledges its last batch then.
-            jpype.startJVM("-Xrs", *options, classpath=[], interrupt=False)
+            jpype.startJVM(*_OURS, *options, classpath=[], interrupt=False)
         except jpype.JVMNotFoundException as missing:
             raise SetupError(
                 "Java is not found",
