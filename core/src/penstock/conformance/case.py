@@ -30,8 +30,8 @@ class Case:
         sink: Options that write to it, if the connector is a sink.
         seed: Puts records into a split (0, 1, ...) of the place. Left out, the connector's own
             sink does it: partition n of a write is split n.
-        read_back: The values the place holds, each as often as it is there. Left out, the
-            connector's own source tells.
+        read_back: The values the place holds, each as often as it is there; asked more than once.
+            Left out, the connector's own source tells.
         expected: What the place holds from the start, for a source that makes its own records;
             nothing is then seeded.
         server: How to kill the server and bring it back; what declares `reconnects` needs it.

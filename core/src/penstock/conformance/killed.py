@@ -186,7 +186,9 @@ class KilledClauses:
 
 
 def secrets(rig: Rig) -> list[str]:
-    found = []
+    """The secrets in use, but for those that are also said openly (a password like its user)."""
+    hidden: set[str] = set()
+    open_ones: set[str] = set()
     for side in ("source", "sink"):
         cls = getattr(rig.connector, side)
         if cls is None:
@@ -194,9 +196,12 @@ def secrets(rig: Rig) -> list[str]:
         value = getattr(rig, side)()
         for spec in specs(cls):
             now = getattr(value, spec.name)
-            bag = list(now.values()) if isinstance(now, dict) else [now]
-            found += [each.reveal() for each in bag if isinstance(each, Secret)]
-    return sorted({secret for secret in found if len(secret) >= 4})
+            for each in list(now.values()) if isinstance(now, dict) else [now]:
+                if isinstance(each, Secret):
+                    hidden.add(each.reveal())
+                elif isinstance(each, str):
+                    open_ones.add(each)
+    return sorted(secret for secret in hidden - open_ones if len(secret) >= 4)
 
 
 def _position(row: dict[str, Any]) -> int:
@@ -268,10 +273,10 @@ def _optimistic_run(rig: Rig) -> Run:
         assert driver.struck(), f"the first life was not struck:\n{driver.log_tail()}"
     finally:
         driver.kill()
-    before = rig.stored()
+    before = rig.waiting()
     driver.finish(within=LIFE)
     found = attempts(path)
-    left = rig.stored()
+    left = rig.waiting()
     return Run(oracle, records, folder, driver.lives, _ids(rig, found), left, before, found)
 
 
@@ -292,7 +297,7 @@ def _pessimistic_run(rig: Rig) -> Run:
     driver, folder = _driver(rig, "pessimistic", {"read": read, "write": ledger}, strikes)
     driver.finish(within=LIFE)
     found = attempts(path)
-    left = rig.stored()
+    left = rig.waiting()
     return Run(oracle, records, folder, driver.lives, _ids(rig, found), left, [], found)
 
 

@@ -139,8 +139,12 @@ class Rig:
         if self.connector.source is None:
             raise AssertionError("a sink without a source: the case must give read_back=")
         if issubclass(self.connector.source, QueueSource):
-            return self.ids([lease.rows for lease in self.peek()])
+            return self.waiting()
         return self.ids(self.read_all())
+
+    def waiting(self) -> list[str]:
+        """The ids of the messages that wait in a queue; they stay there."""
+        return self.ids([lease.rows for lease in self.peek()])
 
     # A replayable source
 

@@ -82,7 +82,7 @@ class SparkClauses:
         options = {"drain": "true", "quiet": str(rig.case.quiet)}
         frame = reading.options(**options).load()
         proved(oracle.judge(rig.ids(frame.toArrow().to_batches())))
-        assert rig.stored() == [], "messages are left after a drain"
+        assert rig.waiting() == [], "messages are left after a drain"
 
     @clause("SNK-17", "Spark writes it in batch")
     def test_snk_17_batch(self, rig: Rig, penstock_spark: SparkSession) -> None:
