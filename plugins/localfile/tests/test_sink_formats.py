@@ -127,7 +127,7 @@ def test_many_folders_do_not_keep_many_files_open(tmp_path):
 
 def test_names_follow_a_template(tmp_path):
     sink = LocalFileSink(
-        path=str(tmp_path), format="csv", name="day/{node}-{batch}-{partition:02d}"
+        path=str(tmp_path), format="csv", file_name="day/{node}-{batch}-{partition:02d}"
     )
     write(sink, TABLE, batch=evolve(BATCH, number=7))
     assert files(tmp_path) == ["day/n-7-00.csv"]
@@ -136,11 +136,11 @@ def test_names_follow_a_template(tmp_path):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"name": "{batch}"}, "must hold {partition}"),
-        ({"name": "x-{batch}-{partition}", "partition_by": "a"}, "{roll}"),
-        ({"name": "{batch}-{partition}-{what}"}, "must use only"),
-        ({"name": "{batch.__class__}{partition}"}, "must use only"),
-        ({"name": "{batch"}, "cannot be read"),
+        ({"file_name": "{batch}"}, "must hold {partition}"),
+        ({"file_name": "x-{batch}-{partition}", "partition_by": "a"}, "{roll}"),
+        ({"file_name": "{batch}-{partition}-{what}"}, "must use only"),
+        ({"file_name": "{batch.__class__}{partition}"}, "must use only"),
+        ({"file_name": "{batch"}, "cannot be read"),
         ({"bucket_by": ["a"]}, "belong together"),
         ({"convert": "a:b"}, "only with format=files"),
         ({"format": "files", "partition_by": ["a"]}, "as it is"),
@@ -225,7 +225,7 @@ def test_every_file_becomes_one_file(tmp_path, inputs, functions):
         path=str(out),
         format="files",
         convert=CONVERT,
-        name="{folder}{stem}.up{ext}",
+        file_name="{folder}{stem}.up{ext}",
         keep_times=True,
     )
     convert(inputs, sink)

@@ -133,6 +133,7 @@ class Publisher:
 
     def _roll_forward(self, batch: Batch) -> None:
         manifest = json.loads(read_whole(self.storage, self._manifest(batch)))
+        folders = set()
         for facts in manifest["files"]:
             file = Published(**facts)
             temporary, final = unshown(file.temporary), unshown(file.final)
@@ -141,7 +142,9 @@ class Publisher:
                 if file.modified:
                     self.storage.keep_times(temporary, file.modified)
                 self.storage.rename(temporary, final)
+                folders.add(final.rpartition(b"/")[0])
                 reached("file-published", file=file.final)
+        self.storage.sync(sorted(folders))
         for name in manifest["replaced"]:
             self.storage.remove(unshown(name))
         self.storage.rename(self._manifest(batch), self._done(batch))
@@ -165,7 +168,7 @@ class Publisher:
                 raise WriteError(
                     "a file of this name is already there",
                     got=shown(final),
-                    fix="put {query}, {batch} and {partition} into the name template",
+                    fix="put {query}, {batch} and {partition} into file_name",
                 )
 
     def _visible(self) -> list[bytes]:
@@ -244,6 +247,6 @@ def _refuse_twins(finals: list[bytes]) -> None:
             raise WriteError(
                 "two files of one batch would get the same name",
                 got=shown(final),
-                fix="put {partition} and, when rolling, {roll} into the name template",
+                fix="put {partition} and, when rolling, {roll} into file_name",
             )
         seen.add(final)

@@ -36,7 +36,7 @@ class FileSinkOptions(Configured):
         "columns; `files`: each row is a whole file, named by its key (file for a file).",
     )
     compression: Packed = option(default="none", doc="Compress files; the suffix tells.")
-    name: str | None = option(
+    file_name: str | None = option(
         default=None,
         doc="Template of a file's name: `{batch}`, `{partition}`, `{roll}`, `{id}` (query and "
         "node), `{query}`, `{node}`; with format=files `{path}`, `{folder}`, `{name}`, "
@@ -102,16 +102,16 @@ class FileSinkOptions(Configured):
         self._check_name(FACTS if files else None)
 
     def _check_name(self, facts: tuple[str, ...] | None) -> None:
-        if self.name is None:
+        if self.file_name is None:
             return
-        wrong = check_template(self.name, facts) if facts else check_template(self.name)
+        wrong = check_template(self.file_name, facts) if facts else check_template(self.file_name)
         if wrong is None and facts is None:
             needed = ["{batch", "{partition", *(["{roll"] if self._rolls() else [])]
-            lacking = [n for n in needed if n not in self.name]
+            lacking = [n for n in needed if n not in self.file_name]
             if lacking:
                 wrong = f"must hold {', '.join(n + '}' for n in lacking)}, or files would collide"
         if wrong is not None:
-            raise OptionError(f"the option name {wrong}", got=self.name)
+            raise OptionError(f"the option file_name {wrong}", got=self.file_name)
 
     def _rolls(self) -> bool:
         return bool(self.max_file_bytes or self.partition_by or self.bucket_by)
@@ -137,14 +137,14 @@ class FileSinkOptions(Configured):
         style = Style(
             self._encoding(),
             self._layout(),
-            self.name or _NAME,
+            self.file_name or _NAME,
             self.compression,
             self.max_file_bytes,
         )
         return ShareWriter(publisher, style, batch, partition, attempt)
 
     def _conversion(self) -> Conversion:
-        return Conversion(self.convert, self.name or "{path}", self.errors, self.keep_times)
+        return Conversion(self.convert, self.file_name or "{path}", self.errors, self.keep_times)
 
     def _layout(self) -> Layout:
         return Layout(tuple(self.partition_by), tuple(self.bucket_by), self.buckets)

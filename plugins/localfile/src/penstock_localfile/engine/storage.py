@@ -7,7 +7,7 @@ the storage's root, with `/` between names: names are hostile and need not be UT
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 from attrs import frozen
@@ -98,6 +98,9 @@ class Storage(ABC):
         """
         raise self.read_only()
 
+    def sync(self, folders: Iterable[bytes]) -> None:  # noqa: B027
+        """Make names given in these folders durable, where a rename alone is not."""
+
     def beside(self, folder: str) -> Storage:
         """Another root on the same system: an absolute folder, or one below this root."""
         raise self.read_only()
@@ -133,6 +136,7 @@ def write_atomically(storage: Storage, path: bytes, data: bytes, *, temporary: b
     finally:
         out.close()
     storage.rename(temporary, path)
+    storage.sync([path.rpartition(b"/")[0]])
 
 
 def read_whole(storage: Storage, path: bytes) -> bytes:
