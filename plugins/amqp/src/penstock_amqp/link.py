@@ -92,7 +92,7 @@ class Link:
     def call(self, method: Callable[..., Any], what: str, **arguments: Any) -> Any:
         """A request of the channel that has a reply; returns the reply's frame."""
         replies: list[Any] = []
-        self._raise_if_lost()
+        self.raise_if_lost()
         method(callback=replies.append, **arguments)
         self.until(lambda: replies, self._address.connect_timeout, what)
         return replies[0]
@@ -120,7 +120,8 @@ class Link:
             loop.deactivate_poller()
             loop.close()
 
-    def _raise_if_lost(self) -> None:
+    def raise_if_lost(self) -> None:
+        """Raise what ended this connection, if it has ended."""
         if self._lost is not None:
             raise self._lost
         if not self.alive:

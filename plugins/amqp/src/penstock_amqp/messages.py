@@ -58,15 +58,13 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def headers_of(method: Any, properties: Any) -> list[tuple[str, bytes | None]] | None:
+def headers_of(properties: Any) -> list[tuple[str, bytes | None]] | None:
     """All headers of a message, and the properties that have no column; None if there are none."""
     found = [
         (PREFIX + name, header_bytes(value))
         for name in CARRIED
         if (value := getattr(properties, name)) is not None
     ]
-    if method.exchange:
-        found.append((f"{PREFIX}exchange", method.exchange.encode()))
     if properties.headers:
         found.extend((name, header_bytes(value)) for name, value in properties.headers.items())
     return found or None
@@ -76,6 +74,9 @@ def _event_time(properties: Any) -> int | None:
     stamp = properties.timestamp
     if stamp is None or stamp > _LATEST:  # some publishers write milliseconds or worse
         return None
+    exact = (properties.headers or {}).get("timestamp_in_ms")  # RabbitMQ's timestamp plugin
+    if isinstance(exact, int) and exact // 1000 == stamp:
+        return exact * 1000
     return int(stamp) * 1_000_000
 
 
@@ -89,7 +90,7 @@ def rows_of(
         origins: the stamp's origin by consumer tag.
         part: names this connection for ever.
     """
-    headers = [headers_of(method, properties) for method, properties, _ in messages]
+    headers = [headers_of(properties) for _, properties, _ in messages]
     tags = [method.delivery_tag for method, _, _ in messages]
     stamps = pa.StructArray.from_arrays(
         [

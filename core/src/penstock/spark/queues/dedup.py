@@ -98,9 +98,9 @@ class Memory:
             os.fsync(file.fileno())
         sync_folder(self._folder)
         now = time.monotonic()
+        self._forget(now)
         self._files[number] = now
         self._add(entries, now)
-        self._forget(now)
 
     def __len__(self) -> int:
         return sum(len(tier.known) for tier in self._tiers)

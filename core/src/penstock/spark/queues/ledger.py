@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,7 @@ from attrs import define, field
 
 from penstock.contracts.queue import Lease
 from penstock.contracts.source import Limit
+from penstock.spark.queues.poison import Upcoming
 
 Sizes = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -56,7 +59,6 @@ class Counts:
     received: int = 0
     redelivered: int = 0
     reconnects: int = 0
-    poison: int = 0
     depth: dict[int, int] = field(factory=dict)
 
 
@@ -134,6 +136,12 @@ class Ledger:
             self._unplanned = deque(h for h in self._unplanned if h.receiver != receiver)
             self._changed.notify_all()
 
+    @contextmanager
+    def held_still(self) -> Iterator[None]:
+        """No receiver adds or takes back anything meanwhile."""
+        with self._changed:
+            yield
+
     def wait(self, seconds: float) -> None:
         """Sleep until something changes, at most so long."""
         with self._changed:
@@ -143,6 +151,36 @@ class Ledger:
         """How many rows wait to be planned."""
         with self._changed:
             return sum(h.rows.num_rows - h.planned for h in self._unplanned)
+
+    def upcoming(self, count: int | None) -> list[Upcoming]:
+        """The rows that wait, in order, at most so many."""
+        found: list[Upcoming] = []
+        with self._changed:
+            for held in self._unplanned:
+                size = held.rows.num_rows - held.planned
+                size = size if count is None else min(size, count)
+                if size <= 0:
+                    break
+                lease, at = held.lease, held.planned
+                counts = lease.deliveries
+                found.append(
+                    Upcoming(
+                        held.rows.slice(at, size),
+                        lease.redelivered.slice(at, size),
+                        None if counts is None else counts.slice(at, size),
+                    )
+                )
+                count = None if count is None else count - size
+        return found
+
+    def skip(self) -> None:
+        """Leave the next row out of every batch; it is acknowledged with its lease."""
+        with self._changed:
+            held = self._unplanned[0]
+            held.planned += 1
+            if held.planned == held.rows.num_rows:
+                held.end = self.planned
+                self._unplanned.popleft()
 
     def plan(self, limit: Limit) -> int:
         """Put a prefix of what has arrived into the next batch; the number it ends at."""

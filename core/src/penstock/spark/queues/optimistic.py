@@ -31,6 +31,7 @@ from penstock.spark.queues.ending import on_sigterm
 from penstock.spark.queues.ledger import Ledger
 from penstock.spark.queues.options import QueueOptions
 from penstock.spark.queues.parts import Carried, carried, finished
+from penstock.spark.queues.poison import Poison, Upcoming
 from penstock.spark.queues.receiver import Receiver
 from penstock.spark.source import Finish
 
@@ -187,6 +188,7 @@ class _Line:
         self._options = options
         self._ledger = Ledger(options.receivers, options.limit(), source.leases)
         self.commits = Commits(options.checkpoint, self.epoch, self._ledger)
+        self._poison = Poison.within(options.folder(ctx), options.poison)
         self._receivers = [
             Receiver(
                 source,
@@ -210,10 +212,25 @@ class _Line:
         begun = int(start["n"]) if start.get("e") == self.epoch else 0
         if self._ledger.planned == begun:
             self._await_rows()
-            self._ledger.plan(self._bounded(limit or self._options.limit()))
+            self._plan(self._bounded(limit or self._options.limit()))
         if self._ledger.planned == begun:
             return None
         return {"e": self.epoch, "n": self._ledger.planned}
+
+    def _plan(self, limit: Limit) -> None:
+        if self._poison is None:
+            self._ledger.plan(limit)
+            return
+        self._poison.committed(self._ledger.committed)
+        with self._ledger.held_still():
+            while (first := self._ledger.upcoming(1)) and self._poison.hopeless(first[0]):
+                self._ledger.skip()
+            most = self._options.max_rows if limit.rows is None else limit.rows
+            cap = self._poison.bound(self._ledger.upcoming(most), most)
+            rows = cap if cap < most else limit.rows
+            before, waiting = self._ledger.planned, self._ledger.upcoming(rows)
+            end = self._ledger.plan(Limit(rows=rows, bytes=limit.bytes))
+            self._poison.planned(end, _first(waiting, end - before))
 
     def parts(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         self._check()
@@ -228,6 +245,9 @@ class _Line:
         deadline = time.monotonic() + STOP_WITHIN
         for receiver in self._receivers:
             receiver.join(max(0.0, deadline - time.monotonic()))
+        if self._poison is not None:
+            self._poison.committed(self._ledger.committed)
+            self._poison.close()
 
     def report(self) -> dict[str, Any]:
         counts = self._ledger.counts
@@ -240,7 +260,7 @@ class _Line:
             "received": counts.received,
             "redelivered": counts.redelivered,
             "reconnects": counts.reconnects,
-            "poison": counts.poison,
+            "poison": 0 if self._poison is None else self._poison.count,
         }
 
     def _bounded(self, limit: Limit) -> Limit:
@@ -292,3 +312,16 @@ class _Line:
         for receiver in self._receivers:
             if receiver.error is not None:
                 raise receiver.error
+
+
+def _first(upcoming: list[Upcoming], count: int) -> list[Upcoming]:
+    """The leading rows of these, so many of them."""
+    taken: list[Upcoming] = []
+    for each in upcoming:
+        size = min(count, each.rows.num_rows)
+        if size <= 0:
+            break
+        counts = None if each.deliveries is None else each.deliveries.slice(0, size)
+        taken.append(Upcoming(each.rows.slice(0, size), each.redelivered.slice(0, size), counts))
+        count -= size
+    return taken

@@ -1,0 +1,163 @@
+"""Messages that fail every batch they are in: found, isolated, set aside.
+
+A broker mostly says only "redelivered", and a batch that fails takes thousands of healthy
+messages back with one bad one. So a durable count is kept of how often a redelivered message
+was in a batch that did not commit, and suspects travel in ever smaller batches: the healthy ones
+get through and are cleared, the bad one ends up alone, and past its limit in a segment of the
+`poison` folder instead of in another batch.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections import deque
+from collections.abc import Sequence
+from hashlib import blake2b
+from pathlib import Path
+
+import pyarrow as pa
+from attrs import frozen
+
+from penstock.contracts.queue import Lease
+from penstock.spark.commitlog import local_path
+from penstock.spark.queues.segments import SegmentWriter, read, segments, spooled
+
+log = logging.getLogger("penstock.queues")
+
+SHRINK = 4
+"""A batch with a message that failed c times holds at most 1/4^c of a full one."""
+
+
+@frozen
+class Upcoming:
+    """Rows that the next batch may begin with."""
+
+    rows: pa.RecordBatch
+    redelivered: pa.BooleanArray
+    deliveries: pa.Int64Array | None
+
+
+class _Aside(Lease):
+    """One row of a lease, on its way to the poison folder."""
+
+    def __init__(self, upcoming: Upcoming) -> None:
+        self.rows = upcoming.rows.slice(0, 1)
+        self.redelivered = upcoming.redelivered.slice(0, 1)
+
+    def acknowledge(self) -> None:
+        """Its own lease does that."""
+
+    def release(self) -> None:
+        """It does not go back."""
+
+
+class Poison:
+    """The suspects of one reader. Used by the thread that plans."""
+
+    def __init__(self, folder: Path, limit: int) -> None:
+        self._limit = limit
+        self._aside = folder / "poison"
+        drafts = folder / "poison-drafts"
+        for each in (self._aside, drafts):
+            each.mkdir(parents=True, exist_ok=True)
+        self._writer = SegmentWriter(drafts, self._aside, 0)
+        self._db = sqlite3.connect(folder / "suspects.db", check_same_thread=False)
+        self._db.execute("pragma synchronous = full")
+        self._db.execute("create table if not exists suspects (key blob primary key, failed int)")
+        self._db.commit()
+        self._planned: deque[tuple[int, list[bytes]]] = deque()
+        self.count = 0
+
+    @classmethod
+    def within(cls, location: str | None, limit: int) -> Poison | None:
+        """For a state folder; None where there is none, or the user wants none."""
+        path = None if location is None else local_path(location)
+        return None if path is None or limit == 0 else cls(Path(path), limit)
+
+    def close(self) -> None:
+        self._db.close()
+
+    def hopeless(self, first: Upcoming) -> bool:
+        """Whether the very next row has failed too often; if so it is set aside, durably."""
+        if not first.redelivered[0].as_py() or self._failures(first, [0])[0] < self._limit:
+            return False
+        made = self._writer.write([spooled(_Aside(first))])
+        self.count += 1
+        log.error(
+            "the message %s failed %d batches and is set aside in %s",
+            first.rows.column("id")[0].as_py() or "without an id",
+            self._limit,
+            self._aside / made.name,
+        )
+        return True
+
+    def bound(self, upcoming: Sequence[Upcoming], most: int) -> int:
+        """How many rows the next batch may hold, for the sake of the suspects among them."""
+        cap, at = most, 0
+        for each in upcoming:
+            suspects = _suspects(each)
+            failures = self._failures(each, suspects)
+            for index, failed in zip(suspects, failures, strict=True):
+                if at + index >= cap:
+                    break
+                allowed = max(1, most // SHRINK**failed)
+                # A worse suspect than those before it waits for a batch of its own.
+                cap = min(cap, allowed) if at + index < allowed else at + index
+            at += each.rows.num_rows
+            if at >= cap:
+                break
+        return cap
+
+    def planned(self, end: int, upcoming: Sequence[Upcoming]) -> None:
+        """These rows go into a batch: count it before it can fail."""
+        keys = [key for each in upcoming for key in _keys(each, _suspects(each))]
+        if not keys:
+            return
+        with self._db:
+            self._db.executemany(
+                "insert into suspects values (?, 1) "
+                "on conflict (key) do update set failed = failed + 1",
+                [(key,) for key in keys],
+            )
+        self._planned.append((end, keys))
+
+    def committed(self, number: int) -> None:
+        """Batches up to this number did not fail: their rows are no suspects any more."""
+        while self._planned and self._planned[0][0] <= number:
+            _, keys = self._planned.popleft()
+            with self._db:
+                self._db.executemany("delete from suspects where key = ?", [(k,) for k in keys])
+
+    def _failures(self, upcoming: Upcoming, indices: Sequence[int]) -> list[int]:
+        found = []
+        for index, key in zip(indices, _keys(upcoming, indices), strict=True):
+            row = self._db.execute("select failed from suspects where key = ?", (key,)).fetchone()
+            failed = int(row[0]) if row else 0
+            if upcoming.deliveries is not None:
+                # The broker also counts deliveries that were in no batch, and drops at its own
+                # limit: half its count keeps ahead of that.
+                failed = max(failed, (upcoming.deliveries[index].as_py() - 1) // 2)
+            found.append(failed)
+        return found
+
+
+def _suspects(upcoming: Upcoming) -> list[int]:
+    flags = upcoming.redelivered.to_numpy(zero_copy_only=False)
+    return [int(index) for index in flags.nonzero()[0]]
+
+
+def _keys(upcoming: Upcoming, indices: Sequence[int]) -> list[bytes]:
+    keys = []
+    for index in indices:
+        name = upcoming.rows.column("id")[index].as_py()
+        value = upcoming.rows.column("value")[index].as_py() or b""
+        keys.append(blake2b(value if name is None else name.encode(), digest_size=16).digest())
+    return keys
+
+
+def set_aside(location: str) -> list[pa.Table]:
+    """The poison messages of a state folder, one table each, the oldest first."""
+    path = local_path(location)
+    folder = Path(path or location) / "poison"
+    return [read(folder / segment.name).rows for segment in segments(folder)]

@@ -1,0 +1,87 @@
+"""Which messages count as the same."""
+
+import numpy as np
+import pytest
+
+from penstock.spark.queues.dedup import Memory
+
+from .rows import table
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "ids").mkdir()
+    return tmp_path / "ids"
+
+
+def looked(memory, *ids, number=None, **how):
+    rows = table(*ids, **how)
+    found = memory.look(rows)
+    if number is not None:
+        memory.remember(number, rows, found.duplicate)
+    return found.duplicate.tolist(), found.same_id
+
+
+def test_a_redelivered_copy_is_dropped(folder):
+    memory = Memory(folder, 600, unique=False)
+    assert looked(memory, "a", "b", number=1) == ([False, False], 0)
+    assert looked(memory, "b", "c", redelivered=True) == ([True, False], 0)
+
+
+def test_two_fresh_messages_of_one_id_are_both_kept_and_counted(folder):
+    memory = Memory(folder, 600, unique=False)
+    looked(memory, "a", number=1)
+    assert looked(memory, "a") == ([False], 1)
+    assert looked(memory, "x", "x") == ([False, False], 1)
+
+
+def test_with_unique_ids_a_fresh_copy_is_dropped_too(folder):
+    memory = Memory(folder, 600, unique=True)
+    looked(memory, "a", number=1)
+    assert looked(memory, "a", "x", "x") == ([True, False, True], 0)
+
+
+def test_another_payload_is_another_message(folder):
+    memory = Memory(folder, 600, unique=True)
+    looked(memory, "a", number=1)
+    assert looked(memory, "a", values=[b"else"], redelivered=True) == ([False], 1)
+
+
+def test_messages_without_an_id_are_never_the_same(folder):
+    memory = Memory(folder, 600, unique=True)
+    looked(memory, None, number=1, values=[b"v"])
+    assert looked(memory, None, None, values=[b"v", b"v"]) == ([False, False], 0)
+
+
+def test_ids_survive_a_restart_but_not_those_of_an_unpublished_manifest(folder):
+    memory = Memory(folder, 600, unique=True)
+    looked(memory, "a", number=1)
+    looked(memory, "b", number=2)
+    again = Memory(folder, 600, unique=True)
+    again.load(upto=1)
+    assert looked(again, "a", "b") == ([True, False], 0)
+    assert sorted(p.name for p in folder.iterdir()) == ["1.npy"]
+
+
+def test_ids_are_forgotten_after_the_horizon(folder, monkeypatch):
+    now = 1000.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    memory = Memory(folder, 60, unique=True)
+    looked(memory, "a", number=1)
+    now = 1070.0
+    looked(memory, "b", number=2)
+    assert looked(memory, "a", "b") == ([False, True], 0)
+    assert sorted(p.name for p in folder.iterdir()) == ["2.npy"]
+
+
+def test_many_batches_are_looked_up_as_a_set_would(folder, penstock_seed):
+    random = np.random.default_rng(penstock_seed)
+    memory, known = Memory(folder, 600, unique=True), set()
+    for number in range(1, 30):
+        ids = [str(n) for n in random.integers(0, 2000, size=random.integers(1, 200))]
+        wanted = []
+        for each in ids:
+            wanted.append(each in known)
+            known.add(each)
+        assert looked(memory, *ids, number=number)[0] == wanted
+    assert len(memory) == len(known)

@@ -1,0 +1,114 @@
+"""Queues as plain Spark users read them, from a real broker."""
+
+import json
+import threading
+
+import pytest
+
+from penstock.conformance.waiting import until
+
+pytestmark = [pytest.mark.server, pytest.mark.spark]
+IDS = [f"m{n:05d}" for n in range(1500)]
+
+
+@pytest.fixture
+def stream(spark, place, tmp_path):
+    checkpoint = str(tmp_path / "checkpoint")
+
+    def start(each, available_now=False, **options):
+        given = {"url": place.server.url, "queue": place.queue, "checkpoint": checkpoint, **options}
+        frame = spark.readStream.format("penstock.amqp").options(**given).load()
+        writer = frame.writeStream.foreachBatch(each).option("checkpointLocation", checkpoint)
+        if available_now:
+            writer = writer.trigger(availableNow=True)
+        queries.append(writer.start())
+        return queries[-1]
+
+    queries = []
+    yield start
+    for query in queries:
+        query.stop()
+
+
+class Seen:
+    """A sink that remembers, and can be held in the middle of a batch."""
+
+    def __init__(self):
+        self.ids = []
+        self.let = threading.Event()
+        self.let.set()
+        self.inside = threading.Event()
+
+    def __call__(self, frame, number):
+        found = [row.id for row in frame.select("id").collect()]
+        self.inside.set()
+        assert self.let.wait(60)
+        self.ids += found
+
+
+def back(place, count):
+    """All consumers have gone; so many messages are in the queue then."""
+    until(lambda: place.consumers() == 0, within=20, why="the consumers are gone")
+    until(lambda: place.depth() == count, within=20, why=f"{count} messages are in the queue")
+
+
+@pytest.mark.parametrize("delivery", ["optimistic", "pessimistic"])
+def test_available_now_reads_all_once_in_bounded_batches_and_acknowledges_the_last(
+    stream, place, delivery
+):
+    place.send(*IDS)
+    seen = Seen()
+    query = stream(seen, available_now=True, delivery=delivery, max_rows=400)
+    assert query.awaitTermination(90)
+    assert seen.ids == IDS
+    assert max(p["numInputRows"] for p in query.recentProgress) <= 400
+    back(place, 0)
+
+
+def test_nothing_is_acknowledged_while_a_sink_blocks_and_all_is_when_idle(stream, place):
+    place.send(*IDS[:100])
+    seen = Seen()
+    seen.let.clear()
+    query = stream(seen)
+    assert seen.inside.wait(60)
+    place.server.ctl("eval", "ok.")  # the broker has answered since the sink began to block
+    held = place.server.ctl("list_queues", "name", "messages_unacknowledged", "messages_ready")
+    ours = next(line.split() for line in held.splitlines() if line.startswith(place.queue))
+    assert int(ours[1]) + int(ours[2]) == 100, held
+    seen.let.set()
+    until(lambda: len(seen.ids) == 100, within=60, why="all are written")
+
+    def reported():
+        progress = query.lastProgress
+        return progress and json.loads(progress["sources"][0]["latestOffset"])
+
+    def unacknowledged():
+        listed = place.server.ctl("list_queues", "name", "messages")
+        return next(int(li.split()[1]) for li in listed.splitlines() if li.startswith(place.queue))
+
+    until(lambda: unacknowledged() == 0, within=30, why="an idle stream acknowledges", every=0.5)
+    assert {"depth", "unacknowledged", "redelivered", "ready"} <= set(reported())
+    query.stop()
+    back(place, 0)
+
+
+def test_stopping_in_mid_batch_gives_the_messages_back(stream, place):
+    place.send(*IDS[:100])
+    seen = Seen()
+    seen.let.clear()
+    query = stream(seen)
+    assert seen.inside.wait(60)
+    query.stop()
+    seen.let.set()
+    back(place, 100)
+
+
+def test_a_drain_empties_the_queue_and_must_be_asked_for(spark, place):
+    place.send(*IDS)
+    reader = spark.read.format("penstock.amqp").options(url=place.server.url, queue=place.queue)
+    with pytest.raises(Exception, match="drain=true"):
+        reader.load().count()
+    assert place.depth() == len(IDS)
+    rows = reader.option("drain", "true").load().select("id").collect()
+    assert [row.id for row in rows] == IDS
+    back(place, 0)
