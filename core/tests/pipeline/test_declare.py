@@ -109,6 +109,12 @@ def test_secrets_never_print_and_references_stay_as_written() -> None:
     assert flow.graph["amqp-queue"].args["uri"] == "${env:URI}"
 
 
+def test_a_column_that_is_named_like_a_secret_is_a_column() -> None:
+    flow = orders().rename({"token": "password"})
+    assert flow.graph["rename"].args["columns"] == {"token": "password"}
+    assert pickle.loads(pickle.dumps(flow.graph)) == flow.graph
+
+
 def test_settings_hold_for_the_whole_pipeline() -> None:
     settings = (
         orders()

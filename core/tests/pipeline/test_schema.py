@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import jsonschema
@@ -15,6 +16,11 @@ from penstock.pipeline.schema import document_schema
 
 @pytest.fixture
 def checker() -> Any:
+    return _checker()
+
+
+@cache
+def _checker() -> Any:
     schema = document_schema()
     jsonschema.Draft202012Validator.check_schema(schema)
     return jsonschema.Draft202012Validator(schema)

@@ -45,7 +45,7 @@ def step_args(what: str, given: Any) -> Args:
         out = {n: _shaped(v, declared[n]) if n in declared else v for n, v in named.items()}
     except DeclareError as error:
         raise error.by(what) from None
-    return Args({n: v for n, v in out.items() if v is not None})
+    return Args({n: v for n, v in out.items() if v is not None}, hide=False)
 
 
 def _is_main_value(cls: Any, declared: dict[str, Spec], given: Mapping[Any, Any]) -> bool:

@@ -25,11 +25,13 @@ MAIN = ""
 class Args(dict[str, Any]):
     """Arguments that do not change: lists within are tuples, mappings are `Args`.
 
-    Text under a name that says it is a secret is held as a `Secret`; references stay as written.
+    With `hide`, text under a name that says it is a secret is held as a `Secret`; references
+    stay as written.
     """
 
-    def __init__(self, given: Mapping[str, Any] | None = None) -> None:
-        super().__init__({str(k): _freeze(v, str(k)) for k, v in (given or {}).items()})
+    def __init__(self, given: Mapping[str, Any] | None = None, *, hide: bool = True) -> None:
+        held = {str(k): _freeze(v, str(k), hide) for k, v in (given or {}).items()}
+        super().__init__(held)
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
         raise TypeError("the arguments of a declared node do not change")
@@ -38,19 +40,29 @@ class Args(dict[str, Any]):
     __ior__ = _refuse
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (Args, (dict(self),))
+        return (_rebuilt, (dict(self),))
 
     def plain(self) -> dict[str, Any]:
         """The same as ordinary dicts and lists."""
         return {key: _thaw(value) for key, value in self.items()}
 
 
-def _freeze(value: Any, name: str = "") -> Any:
+def _rebuilt(held: dict[str, Any]) -> Args:
+    return Args(held, hide=False)
+
+
+def _as_args(given: Mapping[str, Any]) -> Args:
+    return given if isinstance(given, Args) else Args(given)
+
+
+def _freeze(value: Any, name: str, hide: bool) -> Any:
+    if isinstance(value, Args):
+        return value
     if isinstance(value, Mapping):
-        return Args(value)
+        return Args(value, hide=hide)
     if isinstance(value, list | tuple):
-        return tuple(_freeze(each) for each in value)
-    if isinstance(value, str) and hides(name) and not is_reference(value):
+        return tuple(_freeze(each, "", hide) for each in value)
+    if hide and isinstance(value, str) and hides(name) and not is_reference(value):
         return Secret(value)
     return value
 
@@ -83,7 +95,7 @@ class End:
     """A connector with its options, outside the graph: where dead letters go."""
 
     what: str
-    args: Args = field(factory=Args, converter=Args)
+    args: Args = field(factory=Args, converter=_as_args)
 
 
 @frozen
@@ -127,7 +139,7 @@ class Node:
     name: str
     kind: Kind
     what: str
-    args: Args = field(factory=Args, converter=Args)
+    args: Args = field(factory=Args, converter=_as_args)
     inputs: tuple[str, ...] = ()
     parallelism: int | None = None
     on: str | None = None

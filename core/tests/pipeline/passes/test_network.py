@@ -99,6 +99,24 @@ def test_a_key_is_split_by_after_the_step_that_scatters() -> None:
     ]
 
 
+def test_nothing_before_a_step_that_keeps_state_is_sorted() -> None:
+    flow = many().key_by("value").where("true").map(fn.enrich, parallelism=1).deduplicate()
+    found = laid(flow.map(fn.enrich).sink("once"))
+    assert list(found) == [
+        "generator",
+        "key_by",
+        "where",
+        "split",
+        "enrich",
+        "deduplicate",
+        "split-2",
+        "enrich-2",
+        "once",
+    ]
+    assert found["split"].work == Split(1)
+    assert found["split-2"].work == Split(None, by_key=True)
+
+
 def test_a_new_key_needs_no_split_by_the_old_one() -> None:
     assert names(many().key_by("value").key_by("event_time").sink("once")) == [
         "generator",

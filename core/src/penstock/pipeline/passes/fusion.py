@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from attrs import evolve
 
 from penstock.contracts.queue import QueueSource
 from penstock.contracts.sink import Sink
 from penstock.contracts.source import ReplayableSource
-from penstock.pipeline.passes.network import dealt_by_reader
+from penstock.pipeline.passes.network import before_state, dealt_by_reader
 from penstock.pipeline.plan import Runs, Segment, Stage
 
 
@@ -22,7 +22,7 @@ def fuse(stages: Sequence[Stage]) -> tuple[tuple[Stage, ...], tuple[Segment, ...
     for stage in stages:
         if stage.kind == "sink":
             cut.take(_writer(cut, stage), "driver" if stage.place == "driver" else "writer")
-    streaming = _streaming(cut)
+    streaming = before_state(stages)
     for stage in stages:
         if stage.name not in cut.runs:
             cut.take(_between(cut, stage, streaming), "spark")
@@ -103,19 +103,3 @@ def _between(cut: _Cut, first: Stage, streaming: set[str]) -> list[Stage]:
             break
         group.append(after)
     return group
-
-
-def _streaming(cut: _Cut) -> set[str]:
-    """Stages that keep state, and all before them: they must run on the stream itself."""
-    found: set[str] = set()
-    waiting = _names(s for s in cut.stages.values() if getattr(s.work, "stateful", False))
-    while waiting:
-        name = waiting.pop()
-        if name not in found:
-            found.add(name)
-            waiting.extend(cut.stages[name].inputs)
-    return found
-
-
-def _names(stages: Iterable[Stage]) -> list[str]:
-    return [stage.name for stage in stages]

@@ -29,11 +29,12 @@ class _Laying:
     lays: dict[str, _Lay] = field(factory=dict)
     made: dict[tuple[str, object], str] = field(factory=dict)
     taken: set[str] = field(factory=set)
+    early: set[str] = field(factory=set)
 
 
 def network(stages: Sequence[Stage]) -> tuple[Stage, ...]:
     """Insert split and merge-sort where parallelism, key or place changes."""
-    laying = _Laying(taken={stage.name for stage in stages})
+    laying = _Laying(taken={stage.name for stage in stages}, early=before_state(stages))
     for stage in stages:
         if stage.kind == "source":
             width = stage.parallelism
@@ -53,7 +54,7 @@ def _lay(laying: _Laying, stage: Stage) -> None:
     keys = stage.what == "key_by"
     keyed = keys or all(lay.keyed for lay in before)
     laying.lays[stage.name] = _Lay(
-        None if scatters else width,
+        width,
         keyed=keyed,
         dealt=keyed and not keys and not scatters and all(lay.dealt for lay in before),
     )
@@ -66,6 +67,8 @@ def _width(laying: _Laying, stage: Stage) -> int | None:
 
     A step right after a source in one place runs everywhere: that is what the source is split for.
     """
+    if getattr(stage.work, "scatters", False):
+        return None
     if stage.parallelism is not None:
         return stage.parallelism
     before = [laying.lays[name] for name in stage.inputs]
@@ -80,9 +83,14 @@ def _width(laying: _Laying, stage: Stage) -> int | None:
 def _through(laying: _Laying, name: str, stage: Stage, width: int | None) -> str:
     """What the stage reads in place of `name`: a network stage, or `name` itself."""
     lay = laying.lays[name]
+    if getattr(stage.work, "scatters", False):
+        return name
+    if stage.name in laying.early:
+        # A stream cannot be sorted, and the state's own shuffle undoes any order.
+        return name if lay.width == width else _insert(laying, name, stage, Split(width), width)
     if stage.place is not None or (width == 1 and lay.width != 1):
         return _insert(laying, name, stage, MergeSort(stage.place), 1)
-    if getattr(stage.work, "scatters", False) or stage.what == "key_by":
+    if stage.what == "key_by":
         by_key = False
     else:
         by_key = lay.keyed and not lay.dealt
@@ -116,6 +124,19 @@ def _insert(
     laying.lays[called] = _Lay(width, keyed=lay.keyed, dealt=dealt or width == 1)
     laying.made[name, work] = called
     return called
+
+
+def before_state(stages: Sequence[Stage]) -> set[str]:
+    """Stages that keep state, and all before them: they must run on the stream itself."""
+    by_name = {stage.name: stage for stage in stages}
+    found: set[str] = set()
+    waiting = [stage.name for stage in stages if getattr(stage.work, "stateful", False)]
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting.extend(by_name[name].inputs)
+    return found
 
 
 def dealt_by_reader(split: Stage, source: Stage) -> bool:
