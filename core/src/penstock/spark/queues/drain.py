@@ -12,11 +12,10 @@ from collections.abc import Iterator
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from penstock.contracts.errors import EphemeralError
 from penstock.contracts.queue import Consumer, QueueSource
 from penstock.contracts.source import Context, Limit
 from penstock.spark.failures import speaker, told
-from penstock.spark.queues.backoff import Backoff
+from penstock.spark.queues.backoff import connected
 from penstock.spark.queues.options import QueueOptions
 from penstock.spark.queues.parts import finished
 from penstock.spark.source import Finish
@@ -40,22 +39,11 @@ class DrainReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """On a worker: receive, hand over, acknowledge."""
         with told(speaker(self.ctx.node), self.source, "draining"):
-            consumer = self._connect(partition.value)
+            consumer = connected(self.source, self.ctx, partition.value, self.options.retry_for)
             try:
                 yield from finished(self._drained(consumer), self.finish)
             finally:
                 consumer.close()
-
-    def _connect(self, number: int) -> Consumer:
-        backoff = Backoff(self.options.retry_for)
-        while True:
-            try:
-                return self.source.consumer(self.ctx, number)
-            except EphemeralError:
-                pause = backoff.pause()
-                if pause is None:
-                    raise
-                time.sleep(pause)
 
     def _drained(self, consumer: Consumer) -> Iterator[pa.RecordBatch]:
         limit = self.options.limit()

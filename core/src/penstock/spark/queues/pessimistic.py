@@ -25,6 +25,7 @@ from penstock.contracts.queue import QueueSource
 from penstock.contracts.source import Context, Limit, Position
 from penstock.spark.commitlog import CommitLog, Watcher
 from penstock.spark.failures import speaker, told
+from penstock.spark.queues.backoff import connected
 from penstock.spark.queues.child import Task
 from penstock.spark.queues.ending import on_sigterm
 from penstock.spark.queues.options import QueueOptions
@@ -198,7 +199,7 @@ class _Line:
 
     def _available(self) -> int | None:
         """What the broker and the spool hold now; None if the broker cannot say."""
-        consumer = self._source.consumer(self._ctx, 0)
+        consumer = connected(self._source, self._ctx, 0, self._options.retry_for)
         try:
             depth = consumer.depth()
         finally:
