@@ -47,17 +47,17 @@ def session(master: str | None = None, name: str = "penstock", **settings: Any) 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(name)
-    if master is not None or not _set_elsewhere("spark.master"):
+    if master is not None or not set_elsewhere("spark.master"):
         builder = builder.master(master or "local[*]")
     for key, value in DEFAULTS.items():
-        if not _set_elsewhere(key):
+        if not set_elsewhere(key):
             builder = builder.config(key, value)
     for key, value in settings.items():
         builder = builder.config(key, str(value))
     return builder.getOrCreate()
 
 
-def _set_elsewhere(key: str) -> bool:
+def set_elsewhere(key: str) -> bool:
     """Whether spark-submit, spark-defaults.conf or the environment has set it."""
     submit = os.environ.get("PYSPARK_SUBMIT_ARGS", "")
     if key in submit or (key == "spark.master" and "--master" in submit):

@@ -1,0 +1,68 @@
+"""Defaults below the user's own settings, and secrets kept out of plans."""
+
+import re
+
+import pytest
+
+from penstock.spark import session as sessions
+
+
+@pytest.mark.parametrize(
+    ("env", "key", "set_"),
+    [
+        (
+            {"PYSPARK_SUBMIT_ARGS": "--conf spark.ui.enabled=true pyspark-shell"},
+            "spark.ui.enabled",
+            True,
+        ),
+        ({"PYSPARK_SUBMIT_ARGS": "--master yarn pyspark-shell"}, "spark.master", True),
+        ({}, "spark.master", False),
+    ],
+)
+def test_what_spark_submit_sets_is_left_alone(monkeypatch, env, key, set_):
+    for name in ("PYSPARK_SUBMIT_ARGS", "SPARK_CONF_DIR", "SPARK_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    assert sessions.set_elsewhere(key) is set_
+
+
+def test_what_spark_defaults_set_is_left_alone(monkeypatch, tmp_path):
+    (tmp_path / "spark-defaults.conf").write_text("# mine\nspark.sql.shuffle.partitions   64\n")
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    assert sessions.set_elsewhere("spark.sql.shuffle.partitions")
+    assert not sessions.set_elsewhere("spark.ui.enabled")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "password",
+        "sasl.jaas.config",
+        "passphrase",
+        "private_key",
+        "ssl.key.password",
+        "connection_string",
+        "credentials",
+        "uri",
+        "url",
+        "api_key",
+        "access.key",
+        "token",
+    ],
+)
+def test_redaction_hides_every_name_that_holds_a_secret(name):
+    for key in ("spark.redaction.regex", "spark.sql.redaction.options.regex"):
+        assert re.search(sessions.DEFAULTS[key], f"kafka.{name}"), key
+
+
+@pytest.mark.spark
+def test_a_secret_option_does_not_show_in_a_plan(spark):
+    frame = (
+        spark.read.format("penstock.kafka")
+        .options(servers="127.0.0.1:1", topics="t")
+        .option("kafka.sasl.password", "canary")
+        .schema("value binary")
+        .load()
+    )
+    assert "canary" not in frame._jdf.queryExecution().toString()
