@@ -77,10 +77,9 @@ class AmqpConsumer(Consumer):
         if not self._pending:
             return None
         messages = self._take(limit)
-        self._fit(messages)
-        lease = AmqpLease(self, messages, self._part)
         self._unacknowledged += len(messages)
-        return lease
+        self._fit(messages)
+        return AmqpLease(self, messages, self._part)
 
     def depth(self) -> int | None:
         """What is ready in all queues together."""
@@ -141,6 +140,8 @@ class AmqpConsumer(Consumer):
             self._link.call(channel.basic_cancel, "cancelling", consumer_tag=tag)
         self._tags = []
         self._prefetch = prefetch
+        # What a cancelled consumer holds does not count against the new one's prefetch.
+        prefetch = max(prefetch // 2, prefetch - self._unacknowledged - len(self._pending))
         # Per consumer, as quorum queues know no other; several queues share the window.
         share = max(1, prefetch // len(self._source.queue))
         self._link.call(channel.basic_qos, "setting the prefetch", prefetch_count=share)

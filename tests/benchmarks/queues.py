@@ -1,0 +1,195 @@
+"""RabbitMQ: our source and sink against bare pika on the same broker, in one run.
+
+    python -m tests.benchmarks queues [amqp-source] [amqp-source-2] [amqp-sink-confirms] [amqp-memory]
+
+A rate is taken from the first batch's start to the last one's end: what a stream does once it
+runs. PENSTOCK_BENCH_ROWS sets how many messages each run moves.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from datetime import datetime
+from pathlib import Path
+
+import pika
+import pyarrow as pa
+
+from penstock.conformance import processes
+from penstock.contracts import Batch, Context, Secret
+from penstock.spark.session import session
+from penstock_amqp.sink import AmqpSink
+from tests.benchmarks.measure import cpu_seconds, interleaved, row
+from tests.brokers.rabbitmq import RabbitMQ
+
+ROWS = int(os.environ.get("PENSTOCK_BENCH_ROWS", "50000"))
+PAIRS = int(os.environ.get("PENSTOCK_BENCH_PAIRS", "3"))
+SIZE = 200
+NAMES = ("amqp-source", "amqp-source-2", "amqp-sink-confirms", "amqp-memory")
+
+BARE = """
+import json, sys, time, pika
+url, queue, rows = sys.argv[1], sys.argv[2], int(sys.argv[3])
+connection = pika.BlockingConnection(pika.URLParameters(url))
+channel = connection.channel()
+channel.basic_qos(prefetch_count=20000)
+seen = 0
+def got(channel, method, properties, body):
+    global seen
+    seen += 1
+    if seen % 1000 == 0 or seen == rows:
+        channel.basic_ack(method.delivery_tag, multiple=True)
+    if seen == rows:
+        channel.stop_consuming()
+channel.basic_consume(queue, got)
+began, cpu = time.perf_counter(), time.process_time()
+channel.start_consuming()
+took = time.perf_counter() - began
+print(json.dumps({"rate": rows / took, "cpu": (time.process_time() - cpu) * 1e6 / rows}))
+connection.close()
+"""
+
+
+class Bench:
+    """One broker and one Spark session for all rows."""
+
+    def __init__(self, broker: RabbitMQ, folder: Path) -> None:
+        self.broker = broker
+        self.folder = folder
+        self.spark = session("local[2]", "bench")
+        self.cpu: dict[str, list[float]] = {}
+
+    def filled(self, rows: int = ROWS) -> str:
+        queue = f"bench-{uuid.uuid4().hex[:8]}"
+        connection = pika.BlockingConnection(pika.URLParameters(self.broker.url))
+        connection.channel().queue_declare(queue, durable=True)
+        connection.close()
+        sink = AmqpSink(url=Secret(self.broker.url), routing_key=queue)
+        schema = pa.schema([("value", pa.binary()), ("id", pa.string())])
+        writer = sink.open(Batch(Context(query=queue), 0), 0, 0, schema)
+        for at in range(0, rows, 10_000):
+            count = min(10_000, rows - at)
+            ids = [f"{queue}-{n}" for n in range(at, at + count)]
+            columns = [pa.array([b"x" * SIZE] * count), pa.array(ids)]
+            writer.write(pa.RecordBatch.from_arrays(columns, schema=schema))
+        writer.close()
+        return queue
+
+    def bare(self) -> float:
+        queue = self.filled()
+        command = [sys.executable, "-c", BARE, self.broker.url, queue, str(ROWS)]
+        done = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+        self.cpu.setdefault("peer", []).append(done["cpu"])
+        return done["rate"]
+
+    def ours(self, **options: str) -> float:
+        queue = self.filled()
+        place = self.folder / queue
+        given = {"url": self.broker.url, "queue": queue, "checkpoint": str(place), **options}
+        before = cpu_seconds(processes.tree(os.getpid()))
+        stream = self.spark.readStream.format("penstock.amqp").options(**given).load()
+        query = (
+            stream.writeStream.format("noop")
+            .option("checkpointLocation", str(place))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        full = [p for p in query.recentProgress if p["numInputRows"]]
+        rows = sum(p["numInputRows"] for p in full)
+        assert rows == ROWS, f"{rows} of {ROWS} rows"
+        first = datetime.fromisoformat(full[0]["timestamp"])
+        last = datetime.fromisoformat(full[-1]["timestamp"])
+        took = (last - first).total_seconds() + full[-1]["batchDuration"] / 1000
+        used = cpu_seconds(processes.tree(os.getpid())) - before
+        self.cpu.setdefault("ours", []).append(max(0.0, used) * 1e6 / ROWS)
+        return rows / took
+
+    def report(self, name: str, pair: object, **more: object) -> None:
+        median = {who: round(sorted(all_)[len(all_) // 2], 1) for who, all_ in self.cpu.items()}
+        self.cpu = {}
+        row(name, pair, "messages/s", cpu_seconds_per_million=median, rows=ROWS, **more)
+
+    def per_message_confirms(self, rows: int = 2000) -> float:
+        queue = f"bench-{uuid.uuid4().hex[:8]}"
+        connection = pika.BlockingConnection(pika.URLParameters(self.broker.url))
+        channel = connection.channel()
+        channel.queue_declare(queue, durable=True)
+        channel.confirm_delivery()
+        made = pika.BasicProperties(delivery_mode=2)
+        began = time.perf_counter()
+        for _ in range(rows):
+            channel.basic_publish("", queue, b"x" * SIZE, made, mandatory=True)
+        took = time.perf_counter() - began
+        connection.close()
+        return rows / took
+
+    def written(self, rows: int = 40_000) -> float:
+        queue = f"bench-{uuid.uuid4().hex[:8]}"
+        connection = pika.BlockingConnection(pika.URLParameters(self.broker.url))
+        connection.channel().queue_declare(queue, durable=True)
+        connection.close()
+        frame = self.spark.range(0, rows, 1, 1).selectExpr(
+            f"cast(repeat('x', {SIZE}) as binary) as value", "cast(id as string) as id"
+        )
+        writer = frame.write.format("penstock.amqp").options(url=self.broker.url, routing_key=queue)
+        began = time.perf_counter()
+        writer.mode("append").save()
+        return rows / (time.perf_counter() - began)
+
+    def memory(self) -> None:
+        """The reader's peak memory with few and with many messages waiting."""
+        peaks = {}
+        for rows in (ROWS // 5, ROWS * 4):
+            queue = self.filled(rows)
+            place = self.folder / queue
+            given = {"url": self.broker.url, "queue": queue, "checkpoint": str(place)}
+            stream = self.spark.readStream.format("penstock.amqp").options(**given).load()
+            query = (
+                stream.writeStream.format("noop")
+                .option("checkpointLocation", str(place))
+                .trigger(availableNow=True)
+                .start()
+            )
+            peak = 0
+            while query.isActive:
+                peak = max([peak, *map(_resident, processes.tree(os.getpid()))])
+                time.sleep(0.05)
+            peaks[rows] = round(peak / 2**20, 1)
+        figure = {"bench": "amqp-memory", "reader_peak_mib": peaks, "unit": "MiB"}
+        print(json.dumps(figure), flush=True)
+
+
+def _resident(pid: int) -> int:
+    """The resident bytes of a stream reader's process; 0 for any other."""
+    try:
+        command = Path(f"/proc/{pid}/cmdline").read_bytes()
+        if b"python_streaming_source_runner" not in command:
+            return 0
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def main(wanted: list[str]) -> None:
+    chosen = wanted or list(NAMES[:3])
+    with tempfile.TemporaryDirectory() as folder, RabbitMQ() as broker:
+        bench = Bench(broker, Path(folder))
+        if "amqp-source" in chosen:
+            pair = interleaved(lambda: bench.ours(), bench.bare, pairs=PAIRS)
+            bench.report("amqp-source", pair)
+        if "amqp-source-2" in chosen:
+            options = {"delivery": "pessimistic", "receivers": "2"}
+            pair = interleaved(lambda: bench.ours(**options), bench.bare, pairs=PAIRS)
+            bench.report("amqp-source-2", pair, **options)
+        if "amqp-sink-confirms" in chosen:
+            pair = interleaved(bench.written, bench.per_message_confirms, pairs=PAIRS)
+            row("amqp-sink-confirms", pair, "messages/s")
+        if "amqp-memory" in chosen:
+            bench.memory()
+        bench.spark.stop()
