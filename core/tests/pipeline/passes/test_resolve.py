@@ -109,6 +109,11 @@ def test_a_lone_side_reports_too() -> None:
             PenstockError,
             "finds its own parallelism",
         ),
+        (
+            lambda: line().deduplicate(parallelism=3).sink("stdout"),
+            PenstockError,
+            "as many tasks as Spark's shuffle has",
+        ),
     ],
 )
 def test_what_cannot_be_resolved_is_told(flow: Any, error: Any, said: str) -> None:

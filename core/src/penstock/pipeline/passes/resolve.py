@@ -179,6 +179,13 @@ def _coding(node: Node, policy: Policy) -> Stage:
 
 def _step(node: Node, policy: Policy) -> Stage:
     work = _transform(node)
+    if getattr(work, "scatters", False) and node.parallelism is not None:
+        raise GraphError(
+            f"{node.what} runs in as many tasks as Spark's shuffle has",
+            who=node.name,
+            got=f"parallelism={node.parallelism}",
+            fix="set spark.sql.shuffle.partitions, or declare it on the next step",
+        )
     takes = work.wants()
     gives = takes if isinstance(takes, Objects) else Anything()
     if not isinstance(takes, Columns):
