@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from ctypes import c_int64
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -112,7 +113,7 @@ class RunConsumer:
         names: dict[int, str] = {}
         runs: list[Run] = []
         events: list[Event] = []
-        for first, last in zip(edges, edges[1:], strict=False):
+        for first, last in pairwise(edges):
             topic = int(topics[first])
             if topic and topic not in names:
                 names[topic] = self._rk.topic_name(topic).decode()

@@ -14,17 +14,18 @@ import time
 from typing import Any
 
 import pyarrow as pa
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from penstock.contracts import Batch, Context, Receipt, Writer
 from penstock.contracts.errors import LayoutError, WriteError
 from penstock_kafka import clients
 from penstock_kafka.faults import kafka_error, settings_fault, write_fault
+from penstock_kafka.producer import ColumnProducer
 from penstock_kafka.records import Sender
 from penstock_kafka.settings import revealed
 from penstock_kafka.sink import KafkaSink
 from penstock_kafka.who import WHO
-from penstock_kafka.writer import drop, settings
+from penstock_kafka.writer import settings
 
 log = logging.getLogger("penstock.kafka")
 
@@ -72,33 +73,34 @@ def group_member(sink: KafkaSink, group: str) -> Consumer:
         # Makes the broker wait for offsets of a transaction that is being settled.
         "isolation.level": "read_committed",
     }
-    return Consumer(made)
+    try:
+        return Consumer(made)
+    except KafkaException as error:
+        raise settings_fault(error) from None
 
 
 class Holder:
     """A producer that holds a transactional id, and the last batch written under it."""
 
     def __init__(self, sink: KafkaSink, name: str) -> None:
+        self.name = name
         made = settings(sink)
         made["transactional.id"] = name
         made["transaction.timeout.ms"] = str(int(sink.transaction_timeout * 1000))
-        try:
-            self.producer = Producer(made)
-            member = group_member(sink, name)
-        except KafkaException as error:
-            raise settings_fault(error) from None
+        self.producer = ColumnProducer(made)
+        member = group_member(sink, name)
         try:
             self.producer.init_transactions(sink.timeout)
             self.done, self.noted = read_marker(sink, member)
-            self.member = member.consumer_group_metadata()
         except KafkaException as error:
+            self.producer.close()
             raise write_fault(f"opening the transactional id {name}", error) from None
         finally:
             member.close()
 
     def close(self) -> None:
         """Leave the id; an open transaction is aborted by whoever opens the id next."""
-        drop(self.producer)
+        self.producer.close()
 
 
 def open_transaction(sink: KafkaSink, batch: Batch, partition: int) -> Writer:
@@ -138,7 +140,7 @@ def _begin_or_raise(sink: KafkaSink, holder: Holder, batch: Batch) -> None:
     mark = marker(sink, batch.number, batch.partitions)
     try:
         holder.producer.begin_transaction()
-        holder.producer.send_offsets_to_transaction([mark], holder.member, sink.timeout)
+        holder.producer.send_offset(holder.name, mark, sink.timeout)
     except KafkaException as error:
         raise write_fault("beginning a transaction", error) from None
 

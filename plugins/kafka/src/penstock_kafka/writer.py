@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import logging
 import time
 
 import pyarrow as pa
-from confluent_kafka import KafkaError, KafkaException, Producer, TopicCollection
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 
 from penstock.contracts import Batch, Receipt, Writer
 from penstock.contracts.errors import EphemeralWriteError, WriteError
 from penstock_kafka import clients
 from penstock_kafka.faults import kafka_error, settings_fault, write_fault
+from penstock_kafka.producer import ColumnProducer
 from penstock_kafka.records import Sender
 from penstock_kafka.settings import revealed
 from penstock_kafka.sink import KafkaSink
 from penstock_kafka.who import WHO
-
-log = logging.getLogger("penstock.kafka")
 
 TUNED = {
     "linger.ms": "5",
@@ -59,9 +57,9 @@ class AppendWriter(Writer):
         self.over = False
         made = settings(sink)
         self.key = ("producer", tuple(sorted(made.items())))
-        self.client: Appending = clients.borrow(self.key, lambda: Appending(made))
-        self.client.failed = None
-        self.sender = Sender(sink, self.client.producer)
+        self.producer: ColumnProducer = clients.borrow(self.key, lambda: ColumnProducer(made))
+        self.producer.failed = None
+        self.sender = Sender(sink, self.producer)
 
     def write(self, rows: pa.RecordBatch) -> None:
         try:
@@ -70,53 +68,23 @@ class AppendWriter(Writer):
             raise write_fault("writing", error) from None
 
     def close(self) -> Receipt:
-        left = self.client.producer.flush(self.sink.timeout)
-        if self.client.failed is not None:
-            raise write_fault("writing", self.client.failed)
-        if left:
+        sent = self.producer.flush(self.sink.timeout)
+        if self.producer.failed is not None:
+            raise write_fault("writing", self.producer.failed)
+        if not sent:
             raise EphemeralWriteError(
-                f"{left} records were not acknowledged within {self.sink.timeout:g} s",
+                f"not all records were acknowledged within {self.sink.timeout:g} s",
                 who=WHO,
                 fix="see that the brokers run and can be reached from here; it is tried again",
             )
         self.over = True
-        clients.hand_back(self.key, self.client)
+        clients.hand_back(self.key, self.producer)
         return self.sender.receipt()
 
     def abort(self) -> None:
         if not self.over:
             self.over = True
-            self.client.close()
-
-
-class Appending:
-    """A producer that remembers the first record it could not deliver."""
-
-    def __init__(self, made: dict[str, str]) -> None:
-        self.failed: KafkaError | None = None
-        try:
-            self.producer = Producer(
-                {**made, "delivery.report.only.error": True, "on_delivery": self._report}
-            )
-        except KafkaException as error:
-            raise settings_fault(error) from None
-
-    def _report(self, error: KafkaError | None, _: object) -> None:
-        if error is not None and self.failed is None:
-            self.failed = error
-
-    def close(self) -> None:
-        drop(self.producer)
-
-
-def drop(producer: Producer) -> None:
-    """Forget what a producer has not sent; its threads end with the object."""
-    producer.purge()
-    try:
-        producer.flush(1)
-    except KafkaException as error:
-        # A fenced producer says so once more.
-        log.debug("%s", write_fault("leaving a producer", error))
+            self.producer.close()
 
 
 def check(sink: KafkaSink) -> None:

@@ -1,0 +1,217 @@
+"""A producer that takes whole Arrow columns, with or without transactions."""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from ctypes import c_int, c_void_p
+
+import numpy as np
+from confluent_kafka import KafkaError, TopicPartition
+
+from penstock_kafka.librdkafka import (
+    F_COPY,
+    F_PARTITION,
+    PRODUCER,
+    REPORT,
+    failure,
+    lib,
+    new_client,
+    settle,
+)
+
+MESSAGE = np.dtype(
+    {
+        "names": ["err", "topic", "partition", "value", "size", "key", "key_size"],
+        "formats": ["i4", "i8", "i4", "i8", "i8", "i8", "i8"],
+        "offsets": [0, 8, 16, 24, 32, 40, 48],
+        "itemsize": 72,
+    }
+)
+"""rd_kafka_message_t."""
+FIELD = np.dtype(
+    {
+        "names": ["kind", "first", "second", "third"],
+        "formats": ["i4", "i8", "i8", "i8"],
+        "offsets": [0, 8, 16, 24],
+        "itemsize": 72,
+    }
+)
+"""rd_kafka_vu_t."""
+RKT, PARTITION, VALUE, KEY, FLAGS, TIMESTAMP, HEADER = 2, 3, 4, 5, 7, 8, 9
+"""What a `FIELD` holds: rd_kafka_vtype_t."""
+_FULL_WAIT = 0.05
+_PURGE_ALL = 0x1 | 0x2
+
+
+class ColumnProducer:
+    """A librdkafka producer. One thread at a time."""
+
+    def __init__(self, settings: dict[str, str]) -> None:
+        self._rk = lib()
+        self.failed: KafkaError | None = None
+        # Kept here because librdkafka calls it as long as the client lives.
+        self._report = REPORT(self._heard)
+        made = {**settings, "delivery.report.only.error": "true"}
+        transactional = "transactional.id" in settings
+        # A failed record fails its whole transaction: no report needed.
+        self._handle = new_client(PRODUCER, made, None if transactional else self._report)
+        self._topics: dict[str, int] = {}
+
+    def _heard(self, _: int, message: int, __: int) -> None:
+        code = c_int.from_address(message).value
+        if code != 0 and self.failed is None:
+            self.failed = failure(code).args[0]
+
+    def topic(self, name: str, patience: float) -> int:
+        """The handle of a topic, made once and known to have these partitions.
+
+        An explicit partition of a topic that librdkafka has not yet heard of would fail the
+        transaction.
+        """
+        if name not in self._topics:
+            made = self._rk.topic_new(self._handle, name.encode(), None)
+            if not made:
+                raise failure(KafkaError._INVALID_ARG, f"{name!r} is no name of a topic")
+            self._topics[name] = int(made)
+            answer = c_void_p()
+            code = self._rk.metadata(
+                self._handle, 0, made, ctypes.byref(answer), int(patience * 1000)
+            )
+            if code != 0:
+                raise failure(code)
+            self._rk.metadata_destroy(answer)
+        return self._topics[name]
+
+    def send(self, topic: str, messages: np.ndarray, patience: float) -> None:
+        """Queue `MESSAGE`s in their order; `err` then says of each what came of it.
+
+        Raises:
+            KafkaException: the queue stays full, or the producer can send nothing any more.
+        """
+        handle = self.topic(topic, patience)
+        left = messages
+        deadline = time.monotonic() + patience
+        while len(left):
+            self._rk.produce_batch(handle, -1, F_COPY | F_PARTITION, left.ctypes.data, len(left))
+            full = np.flatnonzero(left["err"] == KafkaError._QUEUE_FULL)
+            if not len(full):
+                break
+            # After the first one that found no room librdkafka tries none of the rest.
+            if full[0] > 0:
+                deadline = time.monotonic() + patience
+            left = left[full[0] :]
+            self._wait(deadline)
+        self.poll(0)
+
+    def send_each(self, fields: np.ndarray, counts: np.ndarray, patience: float) -> np.ndarray:
+        """Queue records one by one, each given as `counts` consecutive `FIELD`s.
+
+        Returns:
+            For each record 0, or the code of its error.
+
+        Raises:
+            KafkaException: the queue stays full, or the producer can send nothing any more.
+        """
+        rk, handle = self._rk, self._handle
+        codes = np.zeros(len(counts), np.int32)
+        ends = np.cumsum(counts)
+        starts = (fields.ctypes.data + FIELD.itemsize * (ends - counts)).tolist()
+        for row, (start, count) in enumerate(zip(starts, counts.tolist(), strict=True)):
+            deadline = None
+            while error := rk.produceva(handle, start, count):
+                code = rk.error_code(error)
+                rk.error_destroy(error)
+                if code != KafkaError._QUEUE_FULL:
+                    codes[row] = code
+                    break
+                deadline = deadline or time.monotonic() + patience
+                self._wait(deadline)
+        self.poll(0)
+        return codes
+
+    def _wait(self, deadline: float) -> None:
+        said = ctypes.create_string_buffer(512)
+        if code := self._rk.fatal_error(self._handle, said, len(said)):
+            raise failure(code, said.value.decode("utf-8", "replace"), fatal=True)
+        if time.monotonic() > deadline:
+            raise failure(KafkaError._TIMED_OUT, "the producer's queue stays full")
+        self.poll(_FULL_WAIT)
+
+    def poll(self, timeout: float) -> None:
+        """Hear what became of records."""
+        self._rk.poll(self._handle, int(timeout * 1000))
+
+    def flush(self, timeout: float) -> bool:
+        """Wait until all is sent; False if it is not within `timeout`."""
+        return self._rk.flush(self._handle, int(timeout * 1000)) == 0
+
+    def init_transactions(self, timeout: float) -> None:
+        """Take the transactional id over, and settle what its last holder left."""
+        settle(self._rk.init_transactions(self._handle, int(timeout * 1000)))
+
+    def begin_transaction(self) -> None:
+        """Begin one."""
+        settle(self._rk.begin_transaction(self._handle))
+
+    def send_offset(self, group: str, mark: TopicPartition, timeout: float) -> None:
+        """Commit an offset of a group inside the transaction."""
+        rk = self._rk
+        listed = rk.topic_partition_list_new(1)
+        member = rk.consumer_group_metadata_new(group.encode())
+        try:
+            topic = mark.topic.encode()
+            place = rk.topic_partition_list_add(listed, topic, mark.partition)
+            _note(place, mark.offset, (mark.metadata or "").encode())
+            settle(
+                rk.send_offsets_to_transaction(self._handle, listed, member, int(timeout * 1000))
+            )
+        finally:
+            rk.consumer_group_metadata_destroy(member)
+            rk.topic_partition_list_destroy(listed)
+
+    def commit_transaction(self, timeout: float) -> None:
+        """Send what is queued, then commit."""
+        settle(self._rk.commit_transaction(self._handle, int(timeout * 1000)))
+
+    def abort_transaction(self, timeout: float) -> None:
+        """Drop what is queued, then abort."""
+        settle(self._rk.abort_transaction(self._handle, int(timeout * 1000)))
+
+    def close(self) -> None:
+        """Forget what is not sent; free threads and sockets."""
+        if self._handle:
+            self._rk.purge(self._handle, _PURGE_ALL)
+            self._rk.flush(self._handle, 1000)
+            for handle in self._topics.values():
+                self._rk.topic_destroy(handle)
+            self._rk.destroy_flags(self._handle, 0)
+            self._handle = 0
+
+
+class _Place(ctypes.Structure):
+    """rd_kafka_topic_partition_t, as far as we touch it."""
+
+    _fields_ = (
+        ("topic", c_void_p),
+        ("partition", ctypes.c_int32),
+        ("offset", ctypes.c_int64),
+        ("metadata", c_void_p),
+        ("metadata_size", ctypes.c_size_t),
+    )
+
+
+def _note(place: int, offset: int, metadata: bytes) -> None:
+    """Set offset and metadata; the list frees the metadata, so it comes from C's own heap."""
+    entry = _Place.from_address(place)
+    entry.offset = offset
+    if metadata:
+        entry.metadata = _strdup(metadata)
+        # With its final zero: confluent-kafka reads it back as a C string.
+        entry.metadata_size = len(metadata) + 1
+
+
+def _strdup(text: bytes) -> int:
+    duplicate = ctypes.PyDLL(None).strdup
+    duplicate.restype, duplicate.argtypes = c_void_p, [ctypes.c_char_p]
+    return int(duplicate(text))
