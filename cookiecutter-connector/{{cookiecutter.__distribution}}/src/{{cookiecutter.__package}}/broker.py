@@ -53,13 +53,18 @@ class Store:
             self._changed.notify_all()
             return taken
 
-    def receive(self, owner: object, limit: int, wait: float) -> list[dict[str, Any]]:
-        """Lease up to `limit` messages to a connection, waiting for the first."""
+    def receive(
+        self, owner: object, limit: int, room: int | None, wait: float
+    ) -> list[dict[str, Any]]:
+        """Lease up to `limit` messages and about `room` bytes, waiting for the first."""
         with self._changed, self._db:
             if not self._changed.wait_for(lambda: self._waiting(1), timeout=wait):
                 return []
-            out = []
+            out: list[dict[str, Any]] = []
             for seq, body, deliveries in self._waiting(limit):
+                if room is not None and out and room < len(body):
+                    break
+                room = None if room is None else room - len(body)
                 self._leased[seq] = owner
                 self._db.execute(
                     "update messages set deliveries = deliveries + 1 where seq = ?", [seq]
@@ -124,7 +129,8 @@ class Session(socketserver.StreamRequestHandler):
         if wanted == "send":
             return {"count": store.send(request["messages"])}
         if wanted == "receive":
-            return {"messages": store.receive(self, request["limit"], request["wait"])}
+            asked = (request["limit"], request.get("room"), request["wait"])
+            return {"messages": store.receive(self, *asked)}
         if wanted == "acknowledge":
             return {"count": store.acknowledge(self, request["tag"])}
         if wanted == "release":

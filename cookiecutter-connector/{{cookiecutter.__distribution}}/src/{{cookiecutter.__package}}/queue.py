@@ -67,9 +67,7 @@ class {{ cookiecutter.__class }}Consumer(Consumer):
         if rows == 0:
             self.ask("depth")  # as good as a heartbeat
             return None
-        if limit.bytes is not None:
-            rows = 1  # the broker counts messages, not bytes: take one at a time
-        messages = self.ask("receive", limit=rows, wait=wait)["messages"]
+        messages = self.ask("receive", limit=rows, room=limit.bytes, wait=wait)["messages"]
         if not messages:
             return None
         self._open += len(messages)

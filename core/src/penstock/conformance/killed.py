@@ -30,7 +30,7 @@ from penstock.contracts.options import specs
 FOLDER = "penstock.conformance.reference.folder:connector"
 ROWS = 900
 LIMIT = 150
-LIFE = 180.0
+LIFE = 240.0
 
 
 @frozen

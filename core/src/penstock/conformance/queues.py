@@ -240,6 +240,25 @@ class QueueClauses:
             rig.fill(made(oracle))
             proved(oracle.judge(rig.take(consumer)))
 
+    @clause("QUE-18", "byte limits are honoured", needs="limits-bytes")
+    def test_que_18_bytes(self, rig: Rig) -> None:
+        """Under a byte limit a lease holds about as much: never more than twice the limit and one
+        message, never nothing while something waits; and all comes in the end."""
+        oracle, _ = rig.filled(ROWS, size=1000)
+        ids: list[str] = []
+        with rig.consumer() as consumer:
+            last = time.monotonic()
+            while time.monotonic() - last < rig.case.quiet:
+                lease = consumer.receive(Limit(rows=1000, bytes=10_000), rig.case.quiet / 4)
+                if lease is None:
+                    continue
+                size = sum(len(value) for value in lease.rows.column("value").to_pylist())
+                assert size <= 2 * 10_000 + 1000, f"limit 10000 bytes, a lease of {size}"
+                ids += rig.ids([lease.rows])
+                lease.acknowledge()
+                last = time.monotonic()
+        proved(oracle.judge(ids))
+
 
 def _received(rig: Rig, consumer: Consumer) -> Lease:
     deadline = time.monotonic() + rig.case.patience

@@ -242,6 +242,16 @@ class SeesOnlyWhatWasThere(Twisted):
         return consumer
 
 
+class Boundless(SocketConsumer):
+    def receive(self, limit, wait):
+        return super().receive(evolve(limit, bytes=None), wait)
+
+
+@broken("QUE-18", base="sockets")
+class IgnoresBytes(Twisted):
+    kind = Boundless
+
+
 @broken("OPT-05", base="sockets", case={"wrong_credentials": {"password": "open barley"}})
 class ChecksNothing(SocketSource):
     def check(self):
