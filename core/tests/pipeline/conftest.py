@@ -14,8 +14,8 @@ _STANDINS = {
         "bytesink": "bytesink",
         "once": "once",
     },
-    "coders": {"xml": "TagCoder"},
-    "transforms": {"xml-filter": "TagFilter"},
+    "coders": {"tag": "TagCoder"},
+    "transforms": {"tag-filter": "TagFilter"},
 }
 
 

@@ -331,9 +331,9 @@ def tags(*numbers: int) -> pa.RecordBatch:
 def tag_stages(above: int) -> list[Stage]:
     coder = TagCoder()
     return [
-        Stage("xml-decode", "f", "decode", "xml", coder),
-        Stage("f", "f", "step", "xml-filter", TagFilter(above=above)),
-        Stage("xml-encode", "f", "encode", "xml", coder),
+        Stage("tag-decode", "f", "decode", "tag", coder),
+        Stage("f", "f", "step", "tag-filter", TagFilter(above=above)),
+        Stage("tag-encode", "f", "encode", "tag", coder),
     ]
 
 

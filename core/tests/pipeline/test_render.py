@@ -11,10 +11,11 @@ from penstock.contracts.errors import DeclareError
 
 
 def worked_example() -> pen.Flow:
+    """AMQP queue, XML filter, standard output; a stand-in holds the queue's place."""
     return pen.pipeline(
         "orders",
         pen.source("amqp-queue", queue="orders")
-        >> pen.step("xml-filter", above=100)
+        >> pen.step("xml-filter", "//order[total > 100]")
         >> pen.sink("stdout", on="driver"),
     )
 
@@ -27,31 +28,31 @@ pipeline orders: at-least-once
 
 declared
   amqp-queue [bytes]  x1  queue, optimistic
-  >> [node] xml-filter [node]  x*
+  >> [xml-node] xml-filter [xml-node]  x*
   >> [bytes] stdout  x1  on driver, append
 
 network: split and merge where parallelism, key or place changes
   amqp-queue [bytes]  x1
   >> [any] split [any]  x* round robin
-  >> [node] xml-filter [node]  x*
+  >> [xml-node] xml-filter [xml-node]  x*
   >> [any] merge-sort [any]  x1  on driver
   >> [bytes] stdout  x1  on driver
 
 coders: types brought together
   amqp-queue [bytes]  x1
   >> [bytes] split [bytes]  x* round robin
-  >> [bytes] xml-decode [node]  x*
-  >> [node] xml-filter [node]  x*
-  >> [node] xml-encode [bytes]  x*
+  >> [bytes] xml-node-decode [xml-node]  x*
+  >> [xml-node] xml-filter [xml-node]  x*
+  >> [xml-node] xml-node-encode [bytes]  x*
   >> [bytes] merge-sort [bytes]  x1  on driver
   >> [bytes] stdout  x1  on driver
 
 fused: what runs where
   reader amqp-queue [bytes]  x1
   reader >> [bytes] split [bytes]  x* round robin
-  reader >> [bytes] xml-decode [node]  x*
-  reader >> [node] xml-filter [node]  x*
-  reader >> [node] xml-encode [bytes]  x*
+  reader >> [bytes] xml-node-decode [xml-node]  x*
+  reader >> [xml-node] xml-filter [xml-node]  x*
+  reader >> [xml-node] xml-node-encode [bytes]  x*
   spark  >> [bytes] merge-sort [bytes]  x1  on driver
   driver >> [bytes] stdout  x1  on driver
 
@@ -170,7 +171,7 @@ def test_mermaid_draws_a_box_per_segment_and_types_on_the_arrows() -> None:
     assert drawn.startswith("flowchart LR\n")
     assert drawn.count("subgraph") == 3
     assert 's0[("amqp-queue x1")]' in drawn
-    assert '-->|"node"|' in drawn
+    assert '-->|"xml-node"|' in drawn
 
 
 def test_json_tells_every_phase_and_segment() -> None:

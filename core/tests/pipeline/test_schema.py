@@ -36,7 +36,7 @@ def test_short_forms_are_valid(checker: Any) -> None:
         yaml.safe_load(
             "{name: p, source: generator, sink: {stdout: }, "
             "steps: [{decode: json}, {where: a > 1}, peek, {select: 'a, b'}, {map: 'm:f'}, "
-            "{xml-filter: 5}, {rename: {a: b}}, {deduplicate: }]}"
+            "{tag-filter: 5}, {rename: {a: b}}, {deduplicate: }]}"
         )
     )
 

@@ -29,40 +29,40 @@ def typed(flow: pen.Flow) -> dict[str, Stage]:
 
 
 def test_objects_are_decoded_right_before_and_encoded_right_after() -> None:
-    found = typed(line().where("true").step("xml-filter", 1).sink("stdout"))
-    assert list(found) == ["generator", "where", "xml-decode", "xml-filter", "xml-encode", "stdout"]
-    assert found["xml-filter"].takes == Objects("node")
+    found = typed(line().where("true").step("tag-filter", 1).sink("stdout"))
+    assert list(found) == ["generator", "where", "tag-decode", "tag-filter", "tag-encode", "stdout"]
+    assert found["tag-filter"].takes == Objects("node")
     assert found["stdout"].takes == Bytes()
 
 
 def test_two_steps_over_objects_share_one_decoder() -> None:
-    found = typed(line().step("xml-filter", 1).step("xml-filter", 2).sink("stdout"))
+    found = typed(line().step("tag-filter", 1).step("tag-filter", 2).sink("stdout"))
     assert list(found) == [
         "generator",
-        "xml-decode",
-        "xml-filter",
-        "xml-filter-2",
-        "xml-encode",
+        "tag-decode",
+        "tag-filter",
+        "tag-filter-2",
+        "tag-encode",
         "stdout",
     ]
 
 
 def test_objects_with_two_readers_are_encoded_once() -> None:
-    found = typed(line().step("xml-filter", 1).sink("stdout").sink("once"))
-    assert [found[n].inputs for n in ("stdout", "once")] == [("xml-encode",), ("xml-encode",)]
+    found = typed(line().step("tag-filter", 1).sink("stdout").sink("once"))
+    assert [found[n].inputs for n in ("stdout", "once")] == [("tag-encode",), ("tag-encode",)]
 
 
 def test_objects_are_decoded_anew_after_a_change_of_place() -> None:
-    found = typed(line().step("xml-filter", 1).step("xml-filter", 2, parallelism=4).sink("stdout"))
+    found = typed(line().step("tag-filter", 1).step("tag-filter", 2, parallelism=4).sink("stdout"))
     assert list(found) == [
         "generator",
-        "xml-decode",
-        "xml-filter",
-        "xml-encode",
+        "tag-decode",
+        "tag-filter",
+        "tag-encode",
         "split",
-        "xml-decode-2",
-        "xml-filter-2",
-        "xml-encode-2",
+        "tag-decode-2",
+        "tag-filter-2",
+        "tag-encode-2",
         "stdout",
     ]
 
@@ -103,8 +103,8 @@ def test_types_flow_through_steps() -> None:
         ),
         (lambda: line().encode("json").sink("once"), "encode-json", "what generator gives"),
         (
-            lambda: orders().step("xml-filter", 1).sink("once"),
-            "xml-filter",
+            lambda: orders().step("tag-filter", 1).sink("once"),
+            "tag-filter",
             "what decode-json gives",
         ),
         (
@@ -157,4 +157,4 @@ def test_objects_of_an_unknown_kind_are_told(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(TagCoder, "type", "other")
     with pytest.raises(TypeMismatchError, match="no installed coder makes node objects"):
-        line().step("xml-filter", 1).sink("stdout").analyse()
+        line().step("tag-filter", 1).sink("stdout").analyse()

@@ -27,14 +27,14 @@ def test_ends_and_steps_are_parsed() -> None:
         pen.pipeline("p")
         .source("amqp-queue", queue="q", delivery="pessimistic", password="x")
         .where("true")
-        .step("xml-filter", 7)
+        .step("tag-filter", 7)
         .sink("stdout", limit=3)
     )
     found = stages(flow)
     assert found["amqp-queue"].work == StandInQueue(queue="q", password="x")
     assert found["amqp-queue"].settings.delivery == "pessimistic"
     assert found["where"].work == Where(expression="true")
-    assert found["xml-filter"].work == TagFilter(above=7)
+    assert found["tag-filter"].work == TagFilter(above=7)
     assert found["stdout"].work.limit == 3
 
 
