@@ -186,6 +186,7 @@ class _Line:
     ) -> None:
         self.epoch = uuid.uuid4().hex
         self._options = options
+        self._node = ctx.node
         self._ledger = Ledger(options.receivers, options.limit(), source.leases)
         self.commits = Commits(options.checkpoint, self.epoch, self._ledger)
         self._poison = Poison.within(options.folder(ctx), options.poison)
@@ -252,10 +253,12 @@ class _Line:
     def report(self) -> dict[str, Any]:
         counts = self._ledger.counts
         # All receivers see the same queues.
-        depth = max(counts.depth.values(), default=None)
+        depth, ready = max(counts.depth.values(), default=None), self._ledger.ready()
         return {
+            "node": self._node,
+            "lag": {} if depth is None else {"queue": depth + ready},
             "depth": depth,
-            "ready": self._ledger.ready(),
+            "ready": ready,
             "unacknowledged": self._ledger.unacknowledged(),
             "received": counts.received,
             "redelivered": counts.redelivered,

@@ -172,8 +172,11 @@ class _Line:
         depths = [n["depth"] for n in numbers if n.get("depth") is not None]
         with self._calls:
             waiting = sum(segment.rows for segment in self._spool.waiting())
+        depth = max(depths, default=None)
         return {
-            "depth": max(depths, default=None),
+            "node": self._ctx.node,
+            "lag": {} if depth is None else {"queue": depth + waiting},
+            "depth": depth,
             "ready": waiting,
             "spool_bytes": self._spool.folders.size(),
             "received": sum(r.total("received") for r in self._receivers),
