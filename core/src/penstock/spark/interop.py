@@ -69,7 +69,7 @@ def decode(frame: DataFrame, coder: str, **options: Any) -> DataFrame:
 
 
 def _undecoded(frame: DataFrame) -> DataFrame:
-    kind = spark_schema(pa.schema([PEN_FIELD]))["_pen"].dataType
+    kind: Any = spark_schema(pa.schema([PEN_FIELD]))["_pen"].dataType
     meta = F.struct(
         "key", "headers", "id", "stamp", F.lit(None).cast(kind["error"].dataType).alias("error")
     )

@@ -149,7 +149,10 @@ class Materialised:
         """The source's settings as declared, with the pipeline's limits and folders filled in."""
         limits = self.plan.graph.settings
         given = stage.settings or settings_class(type(stage.work))()
-        filled = {"checkpoint": self.checkpoint.location, "state": self.checkpoint.node(stage.node)}
+        filled: dict[str, Any] = {
+            "checkpoint": self.checkpoint.location,
+            "state": self.checkpoint.node(stage.node),
+        }
         for name in ("max_rows", "max_bytes", "max_wait"):
             if getattr(limits, name) is not None and hasattr(given, name):
                 filled[name] = getattr(limits, name)
