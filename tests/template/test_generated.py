@@ -94,6 +94,11 @@ def test_it_works_at_once(core, tmp_path, shape):
     assert "passed" in said
     assert "failed" not in said
 
+    short = ["--only", "opt_01 or cod_01 or trf_01", "--json"]
+    report = json.loads(environment.run("penstock", "conformance", "rain", *short))
+    assert report["ok"]
+    assert report["distribution"] == "penstock-rain 0.1.0"
+
     kind = {"coder": "coders", "transform": "transforms"}.get(shape, "connectors")
     names = "import json; from penstock import registry; print(json.dumps(registry.names({!r})))"
     listed = json.loads(environment.run("python", "-c", names.format(kind)))
@@ -101,6 +106,15 @@ def test_it_works_at_once(core, tmp_path, shape):
     if kind == "connectors":
         assert environment.connectors()["rain"]["broken"] is None
     assert environment.spark(USE[shape]) == {"rows": 20}
+
+
+def test_an_installed_penstock_has_its_template(core, tmp_path):
+    environment = Environment(tmp_path / "env")
+    environment.install(core)
+    wheels.uv("pip", "install", "--quiet", "--python", str(environment.python), "cookiecutter")
+    made = environment.run("penstock", "new", "rain", "--shape", "coder", "--json")
+    assert json.loads(made)["name"] == "rain"
+    assert (environment.folder / "penstock-rain" / "src" / "penstock_rain" / "coder.py").is_file()
 
 
 def _inside(environment, project, *arguments):
