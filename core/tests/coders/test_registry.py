@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
+from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -16,6 +17,7 @@ from cryptography.x509.oid import NameOID
 
 from core.tests.coders.registry_server import running
 from penstock.coders.avro.coder import AvroCoder
+from penstock.coders.json import JsonCoder
 from penstock.coders.registry import Registry, RegistryError, subject_name
 from penstock.contracts.errors import OptionError, SchemaError
 from penstock.contracts.options import parse, shown
@@ -300,3 +302,29 @@ def _certificate(folder: Path, name: str) -> tuple[Path, Path]:
     plain = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     paths[1].write_bytes(key.private_bytes(serialization.Encoding.PEM, *plain))
     return paths
+
+
+JSON_SCHEMA = {
+    "title": "order",
+    "type": "object",
+    "properties": {"id": {"type": "integer"}, "name": {"type": "string"}},
+}
+
+
+def test_json_behind_an_id_is_read_and_written_as_confluents_client_does(registry):
+    client = SchemaRegistryClient({"url": registry.url})
+    text = json.dumps(JSON_SCHEMA)
+    theirs = JSONSerializer(text, client)({"id": 1, "name": "a"}, VALUE)
+    settings = {"framing": "registry", "registry": {"url": registry.url}, "topic": "orders"}
+    ours = JsonCoder(**settings)
+    assert pickle.loads(pickle.dumps(ours)).schema().names == ["id", "name"]
+    done = ours.decode(
+        binary(theirs, None, b"{}", theirs[:5] + b'{"id":"x"}', b"\x00\x00\x00\x00\x63{}")
+    )
+    assert done.rows.to_pylist() == [{"id": 1, "name": "a"}]
+    assert [error.row for error in done.errors] == [2, 3, 4]
+    (back,) = ours.encode(done.rows).values.to_pylist()
+    assert JSONDeserializer(text)(back, VALUE) == {"id": 1, "name": "a"}
+    new = JsonCoder(schema=JSON_SCHEMA, register=True, **{**settings, "topic": "new"})
+    assert new.encode(done.rows).errors == ()
+    assert "new-value" in registry.subjects

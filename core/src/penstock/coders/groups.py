@@ -11,6 +11,7 @@ from attrs import evolve
 
 from penstock.coders.parts import empty
 from penstock.contracts.coder import Decoded, RowError
+from penstock.contracts.errors import PenstockError
 
 Rows = npt.NDArray[np.intp]
 
@@ -72,3 +73,10 @@ def grouped(
         part = values if len(rows) == len(values) else values.take(pa.array(rows))
         parts.append((rows, decode(key, part)))
     return merged(parts, schema, len(values), errors)
+
+
+def refused(schema: pa.Schema, count: int, error: PenstockError) -> Decoded:
+    """The same error for every row of a group."""
+    kind = type(error).__name__
+    errors = [RowError(row, error.message, kind, error.ephemeral) for row in range(count)]
+    return Decoded(empty(schema), pa.array([], pa.int32()), tuple(errors))

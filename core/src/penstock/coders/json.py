@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,15 +14,27 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.coders import jsonobjects, jsonread
+from penstock.coders.framing import HEADER, registry_ids
+from penstock.coders.groups import grouped, refused
 from penstock.coders.isolate import BAD, isolate
 from penstock.coders.jsonwrite import write_rows
 from penstock.coders.parts import assemble, bytes_of, lines_of, present, under, without
+from penstock.coders.pieces import slices
+from penstock.coders.registry import (
+    Registry,
+    RegistryError,
+    Written,
+    hidden,
+    schema_error,
+    subject_name,
+)
 from penstock.coders.schema import holds, only, parse_schema
 from penstock.coders.text import utf8
 from penstock.contracts.coder import Coder, Decoded, Encoded, RowError
 from penstock.contracts.envelope import conform
 from penstock.contracts.errors import CodecError, OptionError, SchemaError
 from penstock.contracts.options import connector, option
+from penstock.contracts.secret import Secret
 
 _SPACE = " \t\r\n\ufeff"
 _NAMED = 100  # so many bad rows get a field name; finding it parses the row once per field
@@ -46,19 +59,74 @@ class JsonCoder(Coder):
     layout: Literal["record", "array", "lines"] = option(
         default="record", doc="What a message holds: one object, an array of them, one per line."
     )
+    framing: Literal["none", "registry"] = option(
+        default="none", doc="What stands before the text: nothing, or a registry's schema id."
+    )
+    registry: dict[str, str | Secret] = option(
+        prefix="registry.", doc="The registry's client: registry.url, ..."
+    )
+    subject: str | None = option(
+        default=None, doc="The registry's subject; its JSON Schema is the schema, if not given."
+    )
+    version: int | None = option(
+        default=None, doc="The subject's version; the latest if not given."
+    )
+    topic: str | None = option(default=None, doc="Names the subject `TOPIC-value`.")
+    register: bool = option(
+        default=False, doc="Register the JSON Schema if the subject does not have it yet."
+    )
     only: tuple[str, ...] | None = attrs.field(default=None, kw_only=True)
 
     def settle(self) -> None:
-        one_schema("json", self._schema, self.sample)
+        object.__setattr__(self, "registry", hidden(self.registry))
+        if self.framing == "registry":
+            Registry(self.registry)
+            if self._schema is not None and self.sample is None:
+                return
+            if self.subject is None and self.topic is None:
+                raise OptionError("the coder json needs schema, subject or topic")
+        else:
+            one_schema("json", self._schema, self.sample)
+
+    @cached_property
+    def given(self) -> Any:
+        """The schema as it was given or found. Kept, and pickled, so that all processes agree."""
+        if self._schema is not None or self.sample is not None:
+            return self._schema
+        try:
+            return Registry(self.registry).by_version(self._subject(), self.version)[1].text
+        except RegistryError as error:
+            raise schema_error(error) from None
+
+    def _subject(self) -> str:
+        return self.subject or subject_name("topic", self.topic, None)
 
     def schema(self) -> pa.Schema:
-        return only(_columns(self._schema, self.sample), self.only)
+        return only(_columns(self.given, self.sample), self.only)
 
     def narrowed(self, columns: Sequence[str]) -> JsonCoder:
         whole: Any = self
-        return attrs.evolve(whole, only=tuple(columns))  # type: ignore[no-any-return]
+        made: JsonCoder = attrs.evolve(whole, only=tuple(columns))
+        made.__dict__["given"] = self.given
+        return made
 
     def decode(self, values: pa.Array) -> Decoded:
+        if self.framing == "none":
+            return self._texts(values)
+        kept, rows = present(values)
+        outer = Decoded(pa.RecordBatch.from_arrays([kept], names=["value"]), rows)
+        groups, errors = registry_ids(kept)
+        return under(outer, grouped(kept, groups, self.schema(), self._framed, errors))
+
+    def _framed(self, number: int, values: pa.Array) -> Decoded:
+        try:
+            Registry(self.registry).by_id(number)
+        except RegistryError as error:
+            return refused(self.schema(), len(values), error)
+        data, offsets = bytes_of(values)
+        return self._texts(slices(data, offsets[:-1] + HEADER, offsets[1:]))
+
+    def _texts(self, values: pa.Array) -> Decoded:
         schema = self.schema()
         kept, rows = present(values)
         texts, errors = utf8(kept)
@@ -76,8 +144,20 @@ class JsonCoder(Coder):
 
     def encode(self, rows: pa.RecordBatch) -> Encoded:
         rows = conform(rows, self.schema())
-        around = {"record": (b"", b""), "lines": (b"", b"\n"), "array": (b"[", b"]")}
-        return write_rows(rows, *around[self.layout])
+        opening, closing = {"record": (b"", b""), "lines": (b"", b"\n"), "array": (b"[", b"]")}[
+            self.layout
+        ]
+        if self.framing == "none":
+            return write_rows(rows, opening, closing)
+        registry = Registry(self.registry)
+        ask = registry.register if self.register else registry.find
+        text = self.given if isinstance(self.given, str) else json.dumps(self.given)
+        try:
+            number = ask(self._subject(), Written("JSON", text))
+        except RegistryError as error:
+            nothing = pa.nulls(rows.num_rows, pa.binary())
+            return Encoded(nothing, refused(rows.schema, rows.num_rows, error).errors)
+        return write_rows(rows, b"\x00" + number.to_bytes(4, "big") + opening, closing)
 
 
 def one_schema(who: str, given: Any, sample: str | None) -> None:

@@ -17,9 +17,10 @@ from penstock.coders.avro import container, framing, reference, types
 from penstock.coders.avro.decode import Decoding
 from penstock.coders.avro.encode import encode, record_of
 from penstock.coders.avro.resolve import Plan, resolve
-from penstock.coders.groups import grouped, merged
+from penstock.coders.framing import HEADER, registry_ids
+from penstock.coders.groups import grouped, merged, refused
 from penstock.coders.isolate import isolate
-from penstock.coders.parts import assemble, empty, present, under
+from penstock.coders.parts import assemble, present, under
 from penstock.coders.pieces import joined
 from penstock.coders.registry import (
     Registry,
@@ -140,15 +141,15 @@ class AvroCoder(Coder):
     def _framed(self, kept: pa.Array) -> Decoded:
         reader, schema = self._reader(), self.schema()
         if self.framing == "registry":
-            groups, errors = framing.registry_ids(kept)
+            groups, errors = registry_ids(kept)
 
             def one(number: int, part: pa.Array) -> Decoded:
                 try:
                     writer = _written_text(Registry(self.registry).by_id(number))
                     _plan(writer, reader)
                 except (RegistryError, SchemaError) as error:
-                    return _refused(schema, len(part), error)
-                return _decoded(part, writer, reader, framing.HEADER)
+                    return refused(schema, len(part), error)
+                return _decoded(part, writer, reader, HEADER)
 
             return grouped(kept, groups, schema, one, errors)
         writers = self._writers()
@@ -196,7 +197,7 @@ class AvroCoder(Coder):
                 number = ask(self._subject(record), Written("AVRO", self.text))
             except RegistryError as error:
                 nothing = pa.nulls(rows.num_rows, pa.binary())
-                return Encoded(nothing, _refused(rows.schema, rows.num_rows, error).errors)
+                return Encoded(nothing, refused(rows.schema, rows.num_rows, error).errors)
             return encode(rows, node, b"\x00" + number.to_bytes(4, "big"))
         if self.framing == "single-object":
             mark = framing.SINGLE + framing.fingerprint(json.loads(self.text))
@@ -246,13 +247,6 @@ def _chunk(
         )
         parts.append((which, assemble(runs, found, None, schema, len(raw))))
     return merged(parts, schema, len(values), errors)
-
-
-def _refused(schema: pa.Schema, count: int, error: RegistryError | SchemaError) -> Decoded:
-    kind = type(error).__name__
-    said = error.message
-    errors = [RowError(row, said, kind, error.ephemeral) for row in range(count)]
-    return Decoded(empty(schema), pa.array([], pa.int32()), tuple(errors))
 
 
 @lru_cache(maxsize=256)

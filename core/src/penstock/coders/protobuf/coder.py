@@ -16,11 +16,11 @@ import pyarrow as pa
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError
 
-from penstock.coders.avro.framing import HEADER, registry_ids
 from penstock.coders.cursors import Buffer, varints, zigzag
-from penstock.coders.groups import by_key, grouped, merged
+from penstock.coders.framing import HEADER, registry_ids
+from penstock.coders.groups import by_key, grouped, merged, refused
 from penstock.coders.isolate import isolate
-from penstock.coders.parts import assemble, empty, present, under
+from penstock.coders.parts import assemble, present, under
 from penstock.coders.protobuf import reference
 from penstock.coders.protobuf.decode import Decoding
 from penstock.coders.protobuf.encode import encode
@@ -125,11 +125,7 @@ class ProtobufCoder(Coder):
             written = Registry(self.registry).by_id(number, "serialized")
             names = _names(_written_set(written), _last_file(_written_set(written)))
         except (RegistryError, SchemaError) as error:
-            errors = [
-                RowError(row, error.message, type(error).__name__, error.ephemeral)
-                for row in range(len(values))
-            ]
-            return Decoded(empty(schema), pa.array([], pa.int32()), tuple(errors))
+            return refused(schema, len(values), error)
         buffer = Buffer(values, HEADER)
         _, mine = self.found
         mine = mine or _plan(*self.found).name
@@ -189,11 +185,7 @@ class ProtobufCoder(Coder):
             number = ask(subject, Written("PROTOBUF", text))
         except RegistryError as error:
             nothing = pa.nulls(rows.num_rows, pa.binary())
-            errors = [
-                RowError(row, error.message, type(error).__name__, error.ephemeral)
-                for row in range(rows.num_rows)
-            ]
-            return Encoded(nothing, tuple(errors))
+            return Encoded(nothing, refused(rows.schema, rows.num_rows, error).errors)
         path = next(p for p, each in _names(files, file.name).items() if each == name)
         return encode(rows, message, b"\x00" + number.to_bytes(4, "big") + _path_bytes(path))
 

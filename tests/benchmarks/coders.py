@@ -1,0 +1,417 @@
+"""Coders against their peers: record by record in Python, and Spark's own expressions.
+
+In the Spark rows both sides read the same bytes from the same Parquet file and end in `noop`:
+the peer with Spark's own reader and expression, ours with the decoding fused into a Python reader.
+"""
+
+import datetime
+import decimal
+import io
+import json
+import random
+import sys
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+from penstock.coders.avro.coder import AvroCoder
+from penstock.coders.csv import CsvCoder
+from penstock.coders.json import JsonCoder
+from penstock.coders.protobuf.coder import ProtobufCoder
+from penstock.coders.xml.coder import XmlCoder
+from penstock.contracts import Coder
+from penstock.contracts.envelope import conform
+from tests.benchmarks.measure import interleaved, row, seconds
+from tests.brokers.jars import fetch
+
+SEED = 5
+SPARK_AVRO = ("org.apache.spark:spark-avro_2.13:4.1.1",)
+BATCH = 16_384
+
+FLAT: dict[str, Any] = {
+    "type": "record",
+    "name": "flat",
+    "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "name", "type": "string"},
+        {"name": "score", "type": "double"},
+        {"name": "active", "type": "boolean"},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-micros"}},
+        {"name": "city", "type": ["null", "string"]},
+    ],
+}
+LINE = {
+    "type": "record",
+    "name": "line",
+    "fields": [
+        {"name": "sku", "type": "string"},
+        {"name": "qty", "type": "int"},
+        {"name": "price", "type": "double"},
+    ],
+}
+CUSTOMER = {
+    "type": "record",
+    "name": "customer",
+    "fields": [{"name": "name", "type": "string"}, {"name": "vip", "type": "boolean"}],
+}
+NESTED: dict[str, Any] = {
+    "type": "record",
+    "name": "nested",
+    "fields": [
+        {"name": "id", "type": {"type": "string", "logicalType": "uuid"}},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+        {
+            "name": "total",
+            "type": {"type": "bytes", "logicalType": "decimal", "precision": 12, "scale": 2},
+        },
+        {"name": "status", "type": {"type": "enum", "name": "status", "symbols": ["NEW", "PAID"]}},
+        {"name": "customer", "type": CUSTOMER},
+        {"name": "lines", "type": {"type": "array", "items": LINE}},
+        {"name": "tags", "type": {"type": "map", "values": "string"}},
+        {"name": "note", "type": ["null", "string"]},
+    ],
+}
+DDL = "id BIGINT, name STRING, score DOUBLE, active BOOLEAN, at TIMESTAMP, city STRING"
+
+
+def main(wanted: list[str]) -> None:
+    rows = {
+        "avro-decode-flat": lambda name: avro_decode(name, FLAT, flat),
+        "avro-decode-nested": lambda name: avro_decode(name, NESTED, nested),
+        "avro-encode": avro_encode,
+        "avro-decode-bad": avro_decode_bad,
+        "avro-decode-spark": avro_spark,
+        "json-decode-spark": json_spark,
+        "xml-decode-spark": xml_spark,
+        "csv-decode-spark": csv_spark,
+        "protobuf-decode-spark": protobuf_spark,
+    }
+    print(f"seed {SEED}", file=sys.stderr)
+    for name in wanted or rows:
+        rows[name](name)
+
+
+def flat(number: int, pick: random.Random) -> dict[str, Any]:
+    return {
+        "id": number,
+        "name": f"user {number}",
+        "score": pick.random() * 100,
+        "active": number % 2 == 0,
+        "at": _moment(number),
+        "city": pick.choice([None, "Paris", "Berlin", "Oslo"]),
+    }
+
+
+def nested(number: int, pick: random.Random) -> dict[str, Any]:
+    lines = [{"sku": f"s{k}", "qty": k, "price": k * 1.5} for k in range(pick.randrange(5))]
+    return {
+        "id": str(uuid.UUID(int=pick.getrandbits(128))),
+        "at": _moment(number),
+        "total": decimal.Decimal(pick.randrange(10**6)) / 100,
+        "status": pick.choice(["NEW", "PAID"]),
+        "customer": {"name": f"c{number}", "vip": number % 3 == 0},
+        "lines": lines,
+        "tags": {f"k{k}": "v" for k in range(pick.randrange(3))},
+        "note": pick.choice([None, "a note of some length"]),
+    }
+
+
+def _moment(number: int) -> datetime.datetime:
+    return datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC) + datetime.timedelta(seconds=number)
+
+
+def records(make: Callable[[int, random.Random], Any], count: int) -> list[Any]:
+    pick = random.Random(SEED)
+    return [make(number, pick) for number in range(count)]
+
+
+def avro(schema: Any, objects: list[Any]) -> pa.Array:
+    parsed = fastavro.parse_schema(schema)
+    values = []
+    for each in objects:
+        out = io.BytesIO()
+        fastavro.schemaless_writer(out, parsed, each)
+        values.append(out.getvalue())
+    return pa.array(values, pa.binary())
+
+
+def rate(count: int, work: Callable[[], object]) -> float:
+    return count / seconds(work) / 1000
+
+
+def decoding(coder: Coder, values: pa.Array) -> None:
+    """Decode as a reader does: batch after batch."""
+    for start in range(0, len(values), BATCH):
+        coder.decode(values.slice(start, BATCH))
+
+
+def avro_decode(name: str, schema: Any, make: Callable[[int, random.Random], Any]) -> None:
+    values = avro(schema, records(make, 4 * BATCH))
+    few = values.slice(0, 8_000)
+    coder = AvroCoder(schema=schema)
+    parsed = fastavro.parse_schema(schema)
+    columns = coder.schema()
+
+    def peer() -> None:
+        found = [fastavro.schemaless_reader(io.BytesIO(v), parsed, None) for v in few.to_pylist()]
+        for each in found:
+            if "tags" in each:
+                each["tags"] = list(each["tags"].items())
+                each["id"] = str(each["id"])
+        pa.RecordBatch.from_pylist(found, schema=columns)
+
+    pair = interleaved(
+        lambda: rate(len(values), lambda: decoding(coder, values)), lambda: rate(len(few), peer)
+    )
+    row(name, pair, "thousand records/s")
+
+
+def avro_encode(name: str) -> None:
+    """Of the nested schema, which is the harder one."""
+    values = avro(NESTED, records(nested, 2 * BATCH))
+    coder = AvroCoder(schema=NESTED)
+    rows = coder.decode(values).rows
+    few = rows.slice(0, 5_000)
+    parsed = fastavro.parse_schema(NESTED)
+
+    def ours() -> None:
+        for start in range(0, rows.num_rows, BATCH):
+            coder.encode(rows.slice(start, BATCH))
+
+    def peer() -> None:
+        made = []
+        for each in few.to_pylist():
+            each["tags"] = dict(each["tags"])
+            out = io.BytesIO()
+            fastavro.schemaless_writer(out, parsed, each)
+            made.append(out.getvalue())
+        pa.array(made, pa.binary())
+
+    pair = interleaved(lambda: rate(rows.num_rows, ours), lambda: rate(few.num_rows, peer))
+    row(name, pair, "thousand records/s")
+
+
+def avro_decode_bad(name: str) -> None:
+    """One record in a thousand has its body cut off; the peer is the same data with none."""
+    good = avro(FLAT, records(flat, 4 * BATCH))
+    pick = random.Random(SEED)
+    broken = good.to_pylist()
+    for start in range(0, len(broken) - 999, 1000):
+        at = start + pick.randrange(1000)
+        broken[at] = broken[at][: pick.randrange(1, len(broken[at]))]
+    bad = pa.array(broken, pa.binary())
+    coder = AvroCoder(schema=FLAT)
+    found = sum(len(coder.decode(bad.slice(s, BATCH)).errors) for s in range(0, len(bad), BATCH))
+    assert found == len(broken) // 1000, found
+    pair = interleaved(
+        lambda: rate(len(bad), lambda: decoding(coder, bad)),
+        lambda: rate(len(good), lambda: decoding(coder, good)),
+    )
+    row(name, pair, "thousand records/s", errors=found)
+
+
+@cache
+def session() -> SparkSession:
+    builder = SparkSession.builder.master("local[2]").appName("bench")
+    builder = builder.config(
+        "spark.jars", ",".join(str(j) for j in fetch(SPARK_AVRO, transitive=False))
+    )
+    builder = builder.config("spark.ui.enabled", "false")
+    builder = builder.config("spark.sql.session.timeZone", "UTC")
+    builder = builder.config("spark.pyspark.python", sys.executable)
+    return builder.getOrCreate()
+
+
+class _RowGroup(InputPartition):  # type: ignore[misc]
+    def __init__(self, path: str, number: int) -> None:
+        self.path, self.number = path, number
+
+
+def fused(coder: Coder) -> type[DataSource]:
+    """A reader of Parquet row groups that decodes what it reads."""
+    schema = coder.schema()
+
+    class Reader(DataSourceReader):  # type: ignore[misc]
+        def __init__(self, path: str) -> None:
+            self.path = path
+
+        def partitions(self) -> list[InputPartition]:
+            groups = pq.ParquetFile(self.path).num_row_groups
+            return [_RowGroup(self.path, number) for number in range(groups)]
+
+        def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
+            file = pq.ParquetFile(partition.path)
+            for batch in file.iter_batches(BATCH, row_groups=[partition.number]):
+                done = coder.decode(batch.column(0))
+                assert not done.errors, done.errors[:3]
+                yield conform(done.rows, schema)
+
+    class Fused(DataSource):  # type: ignore[misc]
+        @classmethod
+        def name(cls) -> str:
+            return "fused"
+
+        def schema(self) -> Any:
+            from pyspark.sql.pandas.types import from_arrow_schema
+
+            return from_arrow_schema(schema)
+
+        def reader(self, _: Any) -> DataSourceReader:
+            return Reader(self.options["path"])
+
+    return Fused
+
+
+def in_spark(
+    name: str, coder: Coder, values: pa.Array, peer: Callable[[DataFrame], DataFrame], **more: Any
+) -> None:
+    spark = session()
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder, "values.parquet"))
+        pq.write_table(pa.table({"value": values}), path, row_group_size=len(values) // 4 + 1)
+        spark.dataSource.register(fused(coder))
+        frame = spark.read.format("fused").option("path", path).load()
+        other = peer(spark.read.parquet(path))
+        _same(frame, other, name)
+
+        def run(each: DataFrame) -> float:
+            write = each.write.format("noop").mode("overwrite").save
+            return rate(len(values), write)
+
+        pair = interleaved(lambda: run(frame), lambda: run(other), warm=2)
+    row(name, pair, "thousand records/s", **more)
+
+
+def _same(ours: DataFrame, peer: DataFrame, name: str) -> None:
+    """Both sides must say the same, or the race means nothing."""
+    first = sorted(map(str, ours.limit(200).collect()))
+    found = set(map(str, peer.collect()))
+    missing = [each for each in first if each not in found]
+    assert not missing, f"{name}: the peer does not have {missing[0]}"
+
+
+def many(count: int) -> list[dict[str, Any]]:
+    return records(flat, count)
+
+
+def avro_spark(name: str) -> None:
+    from pyspark.sql.avro.functions import from_avro
+
+    schema = json.dumps(FLAT)
+    in_spark(
+        name,
+        AvroCoder(schema=FLAT),
+        avro(FLAT, many(600_000)),
+        lambda frame: frame.select(from_avro("value", schema).alias("d")).select("d.*"),
+    )
+
+
+def json_spark(name: str) -> None:
+    from pyspark.sql.functions import col, from_json
+
+    texts = [json.dumps({**each, "at": each["at"].isoformat()}) for each in many(400_000)]
+    in_spark(
+        name,
+        JsonCoder(schema=DDL),
+        pa.array([text.encode() for text in texts], pa.binary()),
+        lambda frame: frame.select(from_json(col("value").cast("string"), DDL).alias("d")).select(
+            "d.*"
+        ),
+    )
+
+
+def csv_spark(name: str) -> None:
+    from pyspark.sql.functions import col, from_csv
+
+    coder = CsvCoder(schema=DDL)
+    rows = pa.RecordBatch.from_pylist(many(400_000), schema=coder.schema())
+    in_spark(
+        name,
+        coder,
+        coder.encode(rows).values,
+        lambda frame: frame.select(from_csv(col("value").cast("string"), DDL).alias("d")).select(
+            "d.*"
+        ),
+    )
+
+
+def xml_spark(name: str) -> None:
+    from pyspark.sql.functions import col, from_xml
+
+    ddl = f"{DDL}, line ARRAY<STRUCT<sku: STRING, qty: BIGINT, price: DOUBLE>>"
+    coder = XmlCoder(schema=ddl)
+    pick = random.Random(SEED)
+    objects = []
+    for number in range(100_000):
+        lines = [{"sku": f"s{k}", "qty": k, "price": k + 0.5} for k in range(1 + pick.randrange(3))]
+        objects.append({**flat(number, pick), "line": lines})
+    rows = pa.RecordBatch.from_pylist(objects, schema=coder.schema())
+    in_spark(
+        name,
+        coder,
+        coder.encode(rows).values,
+        lambda frame: frame.select(
+            from_xml(col("value").cast("string"), ddl, {"rowTag": "row"}).alias("d")
+        ).select("d.*"),
+    )
+
+
+def protobuf_spark(name: str) -> None:
+    """Spark's Protobuf jar is not to be had for this Spark: the peer is a loop in Python."""
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+    files = _flat_proto(descriptor_pb2)
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(files.file[0])
+    cls = message_factory.GetMessageClass(pool.FindMessageTypeByName("bench.Flat"))
+    values = []
+    for each in many(200_000):
+        micros = int(each.pop("at").timestamp() * 1_000_000)
+        values.append(cls(**each, at=micros).SerializeToString())
+    coder = ProtobufCoder(schema=files.SerializeToString(), message="bench.Flat")
+    data = files.SerializeToString()
+    names = coder.schema().names
+    columns = coder.schema()
+
+    def loop(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        mine = descriptor_pool.DescriptorPool()
+        mine.Add(descriptor_pb2.FileDescriptorSet.FromString(data).file[0])
+        made = message_factory.GetMessageClass(mine.FindMessageTypeByName("bench.Flat"))
+        for batch in batches:
+            found = []
+            for value in batch.column(0).to_pylist():
+                message = made.FromString(value)
+                each = {n: getattr(message, n) for n in names}
+                each["city"] = message.city if message.HasField("city") else None
+                found.append(each)
+            yield pa.RecordBatch.from_pylist(found, schema=columns)
+
+    ddl = DDL.replace("at TIMESTAMP", "at BIGINT")
+    in_spark(
+        name,
+        coder,
+        pa.array(values, pa.binary()),
+        lambda frame: frame.mapInArrow(loop, ddl),
+        against="a loop in Python (mapInArrow)",
+    )
+
+
+def _flat_proto(descriptors: Any) -> Any:
+    files = descriptors.FileDescriptorSet()
+    file = files.file.add(name="flat.proto", package="bench", syntax="proto3")
+    message = file.message_type.add(name="Flat")
+    kinds = [("id", 3), ("name", 9), ("score", 1), ("active", 8), ("at", 3)]
+    for number, (name, kind) in enumerate(kinds, 1):
+        message.field.add(name=name, number=number, type=kind, label=1)
+    message.oneof_decl.add(name="_city")
+    message.field.add(name="city", number=6, type=9, label=1, proto3_optional=True, oneof_index=0)
+    return files
