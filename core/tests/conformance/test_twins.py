@@ -42,7 +42,7 @@ def ran(folder, which):
     report = run(
         "twins",
         tests=HERE / "twins" / "suites.py",
-        arguments=["-W", "ignore", "-o", "addopts="],
+        arguments=["-W", "ignore", "-o", "addopts=", "--tb=no"],
         env={**os.environ, "PYTHONPATH": path, "PENSTOCK_TWINS": ",".join(sorted(which))},
     )
     found = {}
