@@ -1,0 +1,83 @@
+"""Both ends through Spark: batch, streaming, and a pipeline."""
+
+from collections import Counter
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+import penstock as pen
+
+from .conftest import witness
+
+pytestmark = [pytest.mark.server, pytest.mark.spark]
+
+
+@pytest.fixture(scope="module")
+def spark():
+    made = pen.session("local[2]")
+    yield made
+    made.stop()
+
+
+def numbered(count, first=0):
+    return [b"%d" % n for n in range(first, first + count)]
+
+
+def values(kafka, topic):
+    return Counter(m.value() for m in witness(kafka.address, topic))
+
+
+def test_a_batch_read_and_a_batch_write_in_plain_spark(spark, kafka, new_topic, produce):
+    source, target = new_topic(3), new_topic(2)
+    for partition in range(3):
+        produce(source, numbered(100, 1000 * partition), partition=partition, key=b"k")
+    read = spark.read.format("penstock.kafka").options(servers=kafka.address, topics=source)
+    frame = read.load()
+    assert frame.count() == 300
+    write = frame.write.format("penstock.kafka").mode("append")
+    write.options(servers=kafka.address, topic=target).save()
+    assert values(kafka, target) == values(kafka, source)
+    assert {m.key() for m in witness(kafka.address, target)} == {b"k"}
+
+
+def test_a_stream_in_plain_spark_is_exactly_once_over_restarts(
+    spark, kafka, new_topic, produce, tmp_path
+):
+    source, target = new_topic(2), new_topic(2)
+    for turn in range(2):
+        produce(source, numbered(500, 1000 * turn), partition=turn)
+        read = spark.readStream.format("penstock.kafka").options(
+            servers=kafka.address, topics=source, max_rows="200"
+        )
+        write = (
+            read.load()
+            .writeStream.format("penstock.kafka")
+            .options(
+                servers=kafka.address, topic=target, checkpointLocation=str(tmp_path / "state")
+            )
+        )
+        query = write.trigger(availableNow=True).start()
+        assert query.awaitTermination(120)
+        assert len([p for p in query.recentProgress if p["numInputRows"]]) >= 3
+    assert values(kafka, target) == values(kafka, source)
+
+
+def test_a_pipeline_mirrors_a_topic_and_moves_the_consumer_group(
+    kafka, new_topic, produce, tmp_path
+):
+    source, target = new_topic(2), new_topic(2)
+    for partition in range(2):
+        produce(source, numbered(200, 1000 * partition), partition=partition, headers=[("h", b"1")])
+    flow = (
+        pen.pipeline("mirror")
+        .source("kafka", servers=kafka.address, topics=[source], max_rows=150, group=f"g-{source}")
+        .bounded()
+        .sink("kafka", servers=kafka.address, topic=target)
+    )
+    flow.run(checkpoint=str(tmp_path / "state"))
+    assert values(kafka, target) == values(kafka, source)
+    assert all(m.headers() == [("h", b"1")] for m in witness(kafka.address, target))
+    consumer = Consumer({"bootstrap.servers": kafka.address, "group.id": f"g-{source}"})
+    found = consumer.committed([TopicPartition(source, p) for p in range(2)], timeout=20)
+    consumer.close()
+    assert [place.offset for place in found] == [200, 200]
