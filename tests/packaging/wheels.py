@@ -2,9 +2,11 @@
 
     python -m tests.packaging.wheels build [FOLDER]
     python -m tests.packaging.wheels install [--spark 4.3] [PYTHON]
+    python -m tests.packaging.wheels develop [--spark 4.3] [PYTHON]
 
-A project is built again only when its files have changed. What is installed are the wheels with
-all their extras, never the source tree. Needs nothing but the standard library and uv.
+A project is built again only when its files have changed. `install` takes the wheels with all
+their extras, never the source tree; `develop` links the source tree instead. Needs nothing but the
+standard library and uv.
 """
 
 import argparse
@@ -15,6 +17,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from email.parser import Parser
 from pathlib import Path
@@ -89,6 +92,16 @@ def install(python: str, spark: str) -> None:
     uv("pip", "install", "--quiet", "--python", python, *again, *requirements)
 
 
+def develop(python: str, spark: str) -> None:
+    """Link the source trees, with all their extras, into an environment."""
+    linked = []
+    for project in projects():
+        declared = tomllib.loads((project / "pyproject.toml").read_text())["project"]
+        extras = ",".join(declared.get("optional-dependencies", {}))
+        linked += ["--editable", f"{project}[{extras}]" if extras else str(project)]
+    uv("pip", "install", "--quiet", "--python", python, *linked, str(pyspark(spark)))
+
+
 def metadata(wheel: Path) -> dict[str, str]:
     """A wheel's METADATA; fields that repeat are joined by newlines."""
     with zipfile.ZipFile(wheel) as archive:
@@ -138,16 +151,17 @@ def main() -> None:
     commands = parser.add_subparsers(required=True, dest="command")
     builder = commands.add_parser("build")
     builder.add_argument("folder", nargs="?", type=Path, default=WHEELS)
-    installer = commands.add_parser("install")
-    installer.add_argument("python", nargs="?", default=sys.executable)
-    installer.add_argument(
-        "--spark", default=NEWEST, help=f"a minor version; {NEWEST} unless given"
-    )
+    for name in ("install", "develop"):
+        installer = commands.add_parser(name)
+        installer.add_argument("python", nargs="?", default=sys.executable)
+        installer.add_argument("--spark", default=NEWEST, help=f"a minor version, {NEWEST} if none")
     asked = parser.parse_args()
     if asked.command == "build":
         print(*build(asked.folder), sep="\n")
-    else:
+    elif asked.command == "install":
         install(asked.python, asked.spark)
+    else:
+        develop(asked.python, asked.spark)
 
 
 if __name__ == "__main__":
