@@ -2,6 +2,7 @@ import errno
 import json
 import os
 import pickle
+import resource
 
 import pyarrow as pa
 import pytest
@@ -257,3 +258,37 @@ def test_a_glob_is_no_target():
 def test_a_batch_without_a_query_id_is_refused(sink):
     with pytest.raises(WriteError, match="query id"):
         sink.begin(batch(query=""))
+
+
+def test_a_write_that_fails_half_way_leaves_nothing(sink, out):
+    """The system itself refuses further bytes, as on a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    writer = sink.open(batch(), 0, 0, SCHEMA)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
+    try:
+        with pytest.raises(WriteError, match="cannot be written"):
+            overfill(writer)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    writer.abort()
+    assert visible(out) == []
+    assert leftovers(out) == []
+
+
+def overfill(writer):
+    for _ in range(10):
+        writer.write(rows(b"x" * 50_000))
+    writer.close()
+
+
+def test_a_decided_batch_that_cannot_be_named_yet_is_finished_later(out):
+    sink = LocalFileSink(path=str(out), file_name="day/{batch}-{partition}")
+    receipts = write(sink, batch(), [b"a"], [b"b"])
+    (out / "day").write_bytes(b"in the way")
+    with pytest.raises(WriteError, match="cannot be written"):
+        sink.finish(batch(), receipts)
+    sink.discard(batch(), receipts)
+    assert not sink.done(batch())
+    (out / "day").unlink()
+    assert sink.begin(batch()) is True
+    assert lines(out) == [b"a", b"b"]

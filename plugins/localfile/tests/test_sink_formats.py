@@ -9,6 +9,7 @@ import pytest
 from attrs import evolve
 
 from penstock.contracts import ENVELOPE, Batch, Context
+from penstock.contracts.envelope import undecoded
 from penstock.contracts.errors import OptionError, SchemaError
 from penstock_localfile import LocalFiles, LocalFileSink
 
@@ -276,3 +277,14 @@ def test_file_for_a_file_needs_a_key(tmp_path):
         LocalFileSink(path=str(tmp_path), format="files").accepts(
             pa.schema([("value", pa.binary())])
         )
+
+
+def test_file_for_a_file_takes_the_rows_of_a_pipeline(tmp_path):
+    sink = LocalFileSink(path=str(tmp_path), format="files")
+    rows = pa.RecordBatch.from_pylist([{"key": b"a/b", "value": b"x"}], schema=ENVELOPE)
+    inside = undecoded(rows)
+    schema = sink.accepts(inside.schema)
+    writer = sink.open(BATCH, 0, 0, schema)
+    writer.write(inside.select(schema.names))
+    sink.finish(BATCH, [writer.close()])
+    assert (tmp_path / "a" / "b").read_bytes() == b"x"

@@ -8,7 +8,7 @@ import hashlib
 import os
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from attrs import frozen
@@ -143,7 +143,7 @@ class Login:
             fix="see the options password, private_key, passphrase and agent",
         )
 
-    def _ways(self, transport: paramiko.Transport) -> Iterator[tuple[str, object]]:
+    def _ways(self, transport: paramiko.Transport) -> Iterator[tuple[str, Callable[[], object]]]:
         import paramiko
 
         if self.private_key is not None:

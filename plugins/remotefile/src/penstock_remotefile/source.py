@@ -53,7 +53,7 @@ class RemoteFiles(RemotePlace, FileOptions, ReplayableSource):
 
     def read(self, part: Part) -> Iterator[pa.RecordBatch]:
         """Fetches and decodes some files, or a range of one."""
-        storage, _ = self._found(named=False)
+        storage, _ = self._found()
         form = self.file_format(part.learned)
         for piece in part.ranges:
             yield from form.read(storage, piece)
@@ -66,14 +66,14 @@ class RemoteFiles(RemotePlace, FileOptions, ReplayableSource):
     def _is_web(self) -> bool:
         return bool(self.urls) or self.scheme in _WEB
 
-    def _found(self, *, named: bool = True) -> tuple[Storage, Rules]:
+    def _found(self) -> tuple[Storage, Rules]:
         """The system, and which of its files are meant."""
         if self._is_web():
             from penstock_remotefile.http import HttpStorage
 
             urls = tuple(self.urls) or (self.url,)
             headers = tuple(sorted(self.headers.items()))
-            storage = HttpStorage(urls, headers, self.timeout, self.retries)
-            return storage, self.rules("", named=True)
+            web = HttpStorage(urls, headers, self.timeout, self.retries)
+            return web, self.rules("", named=True)
         storage, pattern = self.storage()
         return storage, self.rules(pattern)
