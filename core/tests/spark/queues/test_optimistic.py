@@ -11,7 +11,7 @@ from penstock.spark.queues import optimistic
 IDS = [f"m{n:04d}" for n in range(300)]
 
 
-def planned(query, within=20):
+def planned(query, within=60):
     until(query.plan, within=within, why="a batch can be planned")
     return query.rows()
 
@@ -31,7 +31,7 @@ def held(query):
 
 def settled(query):
     """Without a further batch everything is acknowledged."""
-    until(lambda: held(query) == 0, within=10, why="the last batch is acknowledged")
+    until(lambda: held(query) == 0, within=60, why="the last batch is acknowledged")
 
 
 def gone(broker):
@@ -54,7 +54,7 @@ def test_nothing_is_acknowledged_before_the_commit_file_is_there(broker, query):
         seen += planned(running)
     running.stop()
     # The last batch was not committed: exactly its messages are still in the broker.
-    until(lambda: broker.depth() > 0, within=10, why="the uncommitted batch came back")
+    until(lambda: broker.depth() > 0, within=60, why="the uncommitted batch came back")
     again = query()
     left = taken(again, broker.depth())
     assert left == seen[-len(left) :]
@@ -112,7 +112,7 @@ def test_a_checkpoint_of_another_query_is_found_out(broker, query, tmp_path, mon
     monkeypatch.setattr(optimistic, "LOGGED_WITHIN", 0.2)
     broker.send(*IDS[:5])
     running = query(checkpoint=str(tmp_path / "elsewhere"))
-    until(running.plan, within=20, why="a batch can be planned")
+    until(running.plan, within=60, why="a batch can be planned")
     with pytest.raises(OptionError, match="does not name this query's checkpoint"):
         running.rows()
 
@@ -151,8 +151,8 @@ def test_available_now_reads_what_was_there_and_ends(broker, query):
 def test_what_is_held_stays_within_two_batches(broker, query):
     broker.send(*IDS)
     running = query(max_rows=20)
-    until(running.plan, within=20, why="a batch can be planned")
-    until(lambda: held(running) >= 40, within=20, why="the receiver has filled its window")
+    until(running.plan, within=60, why="a batch can be planned")
+    until(lambda: held(running) >= 40, within=60, why="the receiver has filled its window")
     assert held(running) == 40
 
 
@@ -177,4 +177,4 @@ def test_a_refused_login_fails_the_query(broker, query):
     running = query(source=source)
 
     with pytest.raises(ReadError, match="refuses"):
-        until(running.plan, within=20, why="the refusal reaches Spark")
+        until(running.plan, within=60, why="the refusal reaches Spark")

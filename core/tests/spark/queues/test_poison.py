@@ -33,10 +33,10 @@ def test_the_bad_message_is_set_aside_and_all_others_get_through(broker, query, 
         more, died = live(running, bad)
         done += more
         deaths += died
-        return len(done) == len(IDS) - 1
+        return len(set(done)) == len(IDS) - 1
 
-    until(through, within=60, why="all healthy messages are committed", every=0.02)
-    assert sorted(done) == sorted(set(IDS) - {bad})
+    until(through, within=120, why="all healthy messages are committed", every=0.02)
+    assert set(done) == set(IDS) - {bad}
     assert 3 <= deaths <= 12
     (aside,) = set_aside(str(running.checkpoint / "penstock" / "in"))
     assert aside.column("id").to_pylist() == [bad]
@@ -57,12 +57,12 @@ def test_without_failures_nothing_is_suspected(broker, query):
         done += more
         return len(done) == len(IDS)
 
-    until(all_done, within=30, why="all are committed")
+    until(all_done, within=90, why="all are committed")
     assert done == IDS
 
 
 def test_switched_off_it_keeps_no_counts(broker, query):
     broker.send(*IDS[:5])
     running = query(poison=0)
-    until(running.plan, within=20, why="a batch can be planned")
+    until(running.plan, within=60, why="a batch can be planned")
     assert not (running.checkpoint / "penstock").exists()

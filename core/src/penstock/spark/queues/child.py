@@ -78,10 +78,10 @@ class SpoolReceiver:
             rows = self._segment.rows or 1
             ahead = 1 if self._task.source.leases == 1 else 2
             consumer.window(Limit(rows=ahead * rows, bytes=self._segment.bytes))
-            self._backoff.worked()
             self._numbers["connected"] = True
             while not self.stopping.is_set():
                 self._turn(consumer)
+                self._backoff.worked()
         except PenstockError as error:
             if not isinstance(error, EphemeralError):
                 raise

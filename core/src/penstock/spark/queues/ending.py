@@ -5,26 +5,52 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 
 
-def on_sigterm(stop: Callable[[], None]) -> None:
-    """Call `stop` when this process is told to end, then end it.
+class Terminated(BaseException):
+    """Unwinds what the reader was at when it was told to end."""
 
-    Outside a reader process (a test, a notebook) the main thread may be someone else's: then
-    nothing is installed and `stop` must be called.
+
+class Ending:
+    """Calls `stop` when this process is told to end, then ends it.
+
+    A signal that comes while the reader is at work may find locks held: it unwinds the call
+    first. Outside a reader process (a test, a notebook) the main thread may be someone else's:
+    then nothing is installed and `stop` must be called.
     """
-    if threading.current_thread() is not threading.main_thread():
-        return
 
-    def end(number: int, frame: FrameType | None) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    def __init__(self, stop: Callable[[], None]) -> None:
+        self._stop = stop
+        self._inside = 0
+        self._asked = False
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, self._told)
+
+    @contextmanager
+    def call(self) -> Iterator[None]:
+        """Around each call of Spark's."""
+        self._inside += 1
         try:
-            stop()
+            yield
+        finally:
+            self._inside -= 1
+            if self._asked and not self._inside:
+                self._end()
+
+    def _told(self, number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        if self._inside:
+            self._asked = True
+            raise Terminated
+        self._end()
+
+    def _end(self) -> None:
+        try:
+            self._stop()
         finally:
             # Spark's own code around the reader would catch SystemExit and write to a socket
             # that is gone.
             os._exit(0)
-
-    signal.signal(signal.SIGTERM, end)

@@ -11,6 +11,7 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
@@ -27,7 +28,7 @@ from penstock.contracts.queue import QueueSource
 from penstock.contracts.source import Context, Limit
 from penstock.spark.commitlog import CommitLog
 from penstock.spark.failures import speaker, told
-from penstock.spark.queues.ending import on_sigterm
+from penstock.spark.queues.ending import Ending
 from penstock.spark.queues.ledger import Ledger
 from penstock.spark.queues.options import QueueOptions
 from penstock.spark.queues.parts import Carried, carried, finished
@@ -117,10 +118,11 @@ class OptimisticReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.ctx = ctx
         self.finish = finish
         self._live: _Line | None = None
+        self._ending: Ending | None = None
         self._available_now = False
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_live": None}
+        return {**self.__dict__, "_live": None, "_ending": None}
 
     def initialOffset(self) -> dict[str, Any]:
         """Before anything was received."""
@@ -148,7 +150,8 @@ class OptimisticReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def commit(self, end: dict[str, Any]) -> None:
         """Spark tells one batch late; the checkpoint has told before, where it is watched."""
         if self._live is not None:
-            self._live.commits.told([end])
+            with self._told("acknowledging"):
+                self._live.commits.told([end])
 
     def stop(self) -> None:
         """Acknowledge what is committed, give the rest back."""
@@ -166,16 +169,22 @@ class OptimisticReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """Lag and counts, for the query's progress."""
-        return None if self._live is None else self._live.report()
+        if self._live is None:
+            return None
+        with self._told("measuring the lag"):
+            return self._live.report()
 
     def _line(self) -> _Line:
         if self._live is None:
             self._live = _Line(self.source, self.options, self.ctx, self._available_now)
-            on_sigterm(self.stop)
         return self._live
 
-    def _told(self, doing: str) -> Any:
-        return told(speaker(self.ctx.node), self.source, doing)
+    @contextmanager
+    def _told(self, doing: str) -> Iterator[None]:
+        if self._ending is None:
+            self._ending = Ending(self.stop)
+        with self._ending.call(), told(speaker(self.ctx.node), self.source, doing):
+            yield
 
 
 class _Line:

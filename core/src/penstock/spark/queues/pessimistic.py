@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
@@ -27,7 +28,7 @@ from penstock.spark.commitlog import CommitLog, Watcher
 from penstock.spark.failures import speaker, told
 from penstock.spark.queues.backoff import connected
 from penstock.spark.queues.child import Task
-from penstock.spark.queues.ending import on_sigterm
+from penstock.spark.queues.ending import Ending
 from penstock.spark.queues.options import QueueOptions
 from penstock.spark.queues.parts import Carried, carried, finished
 from penstock.spark.queues.processes import ReceiverProcess, stop_all
@@ -54,10 +55,11 @@ class PessimisticReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.ctx = ctx
         self.finish = finish
         self._live: _Line | None = None
+        self._ending: Ending | None = None
         self._available_now = False
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_live": None}
+        return {**self.__dict__, "_live": None, "_ending": None}
 
     def initialOffset(self) -> dict[str, Any]:
         """Before the first manifest."""
@@ -102,18 +104,24 @@ class PessimisticReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """Lag and counts, for the query's progress."""
-        return None if self._live is None else self._live.report()
+        if self._live is None:
+            return None
+        with self._told("measuring the lag"):
+            return self._live.report()
 
     def _line(self) -> _Line:
         if self._live is None:
             assert self.folder is not None
             self._live = _Line(self.source, self.options, self.ctx, self.folder)
             self._live.available_now = self._available_now
-            on_sigterm(self.stop)
         return self._live
 
-    def _told(self, doing: str) -> Any:
-        return told(speaker(self.ctx.node), self.source, doing)
+    @contextmanager
+    def _told(self, doing: str) -> Iterator[None]:
+        if self._ending is None:
+            self._ending = Ending(self.stop)
+        with self._ending.call(), told(speaker(self.ctx.node), self.source, doing):
+            yield
 
 
 class _Line:

@@ -81,9 +81,9 @@ class Receiver:
             consumer.window(self._ledger.window)
             self._measure(consumer)
             self.connected.set()
-            self._backoff.worked()
             while not self._stopping.is_set():
                 self._turn(consumer)
+                self._backoff.worked()
             self._acknowledge()
         except PenstockError as error:
             if not isinstance(error, EphemeralError):
