@@ -43,8 +43,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     given = config.getoption("--penstock-seed")
+    if given is None:
+        # A process of pytest-xdist is told the seed that the header prints.
+        given = getattr(config, "workerinput", {}).get("penstock_seed")
     config.stash[SEED] = random.SystemRandom().randrange(2**32) if given is None else given
     config.stash[ROWS] = []
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Give each process of pytest-xdist this run's seed."""
+    node.workerinput["penstock_seed"] = node.config.stash[SEED]
 
 
 def pytest_report_header(config: pytest.Config) -> str:

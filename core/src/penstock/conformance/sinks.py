@@ -17,7 +17,7 @@ from penstock.conformance.rig import Rig, proved
 from penstock.conformance.waiting import until
 from penstock.contracts import QueueSource, Receipt
 from penstock.contracts.envelope import column as column_of
-from penstock.contracts.errors import EphemeralWriteError, SchemaError
+from penstock.contracts.errors import EphemeralError, SchemaError
 
 ROWS = 120
 
@@ -260,7 +260,7 @@ class SinkClauses:
 
     @clause("SNK-18", "a lost server is an ephemeral error", needs="reconnects")
     def test_snk_18_reconnect(self, rig: Rig) -> None:
-        """While the server is away, writing a batch raises an `EphemeralWriteError`, so that the
+        """While the server is away, writing a batch raises an `EphemeralError`, so that the
         core tries again; when it is back the same batch can be written, and is there as
         promised."""
         server = rig.case.server
@@ -269,7 +269,7 @@ class SinkClauses:
         server.kill()
         try:
             rig.write(shares)
-        except EphemeralWriteError:
+        except EphemeralError:
             pass
         else:
             raise AssertionError("a batch was written to a server that is away")
@@ -279,7 +279,7 @@ class SinkClauses:
             lambda: rig.write(shares) or True,
             within=rig.case.patience,
             why="the sink has found its server again",
-            ignoring=(EphemeralWriteError,),
+            ignoring=(EphemeralError,),
         )
         proved(oracle.judge(rig.stored(), duplicates=0 if rig.has("exactly-once") else ROWS))
 
