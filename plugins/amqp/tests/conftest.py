@@ -38,6 +38,21 @@ class Place:
         with self.channel() as channel:
             return channel.queue_declare(self.queue, passive=True).method.consumer_count
 
+    def peek(self):
+        """The bodies of all messages in the queue; they stay there."""
+        found = []
+        with self.channel() as channel:
+            while True:
+                method, _, body = channel.basic_get(self.queue)
+                if method is None:
+                    break
+                found.append(body)
+                last = method.delivery_tag
+            if found:
+                channel.basic_nack(last, multiple=True, requeue=True)
+                channel.queue_declare(self.queue, passive=True)  # after the nack has arrived
+        return found
+
     def take(self):
         """Everything in the queue, as (method, properties, body)."""
         found = []

@@ -26,7 +26,7 @@ class TestAmqp(ConnectorSuite):
         return Case(
             source={**at, "queue": made.queue},
             sink={**at, "exchange": made.exchange},
-            read_back=lambda: [body for _, _, body in made.take()],
+            read_back=made.peek,
             server=broker,
             proof="real server",
             wrong_credentials={"password": "wrong-canary"},

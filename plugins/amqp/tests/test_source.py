@@ -185,7 +185,9 @@ def test_the_prefetch_follows_the_window_and_the_size_of_messages(place):
     small = source(place).consumer(Context(), 0)
     small.window(Limit(rows=200, bytes=20_000))  # some 40 messages with their overhead
     received(small, 100, Limit(rows=200))
+    small.receive(Limit(rows=200), 0.3)
     assert small.receive(Limit(rows=200), 0.3) is None
+    assert 100 <= small.unacknowledged() <= 120
     assert isinstance(small, AmqpConsumer)
     small.close()
 
