@@ -14,7 +14,7 @@ def test_seed(penstock_seed, number):
 """
 
 
-@pytest.mark.parametrize("arguments", [[], ["-n2"], ["-n2", "--penstock-seed=77"]])
+@pytest.mark.parametrize("arguments", [["-n2"], ["-n2", "--penstock-seed=77"]])
 def test_every_process_has_the_seed_that_the_header_prints(tmp_path, arguments):
     (tmp_path / "test_it.py").write_text(TEST)
     command = [sys.executable, "-m", "pytest", "-rP", *arguments, "-p", "no:cacheprovider", "."]
