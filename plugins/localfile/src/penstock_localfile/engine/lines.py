@@ -11,7 +11,7 @@ from attrs import frozen
 from penstock.contracts.errors import ReadError
 from penstock_localfile.engine.storage import Readable
 
-BLOCK = 4 << 20
+BLOCK = 2 << 20
 
 
 @frozen
@@ -50,19 +50,19 @@ def read_lines(
         at, carry = _first_line(file, at, end, longest, block)
     while at < end:
         fresh = file.read(block)
-        buffer = carry + fresh
         if not fresh:
-            if not buffer:
+            if not carry:
                 return
-            if not buffer.endswith(b"\n"):
-                buffer += b"\n"
-        cut = buffer.rfind(b"\n") + 1
-        if cut == 0:
-            if len(buffer) > longest:
+            carry, fresh = b"", carry if carry.endswith(b"\n") else carry + b"\n"
+        last = fresh.rfind(b"\n") + 1
+        if last == 0:
+            carry += fresh
+            if len(carry) > longest:
                 raise _too_long(at, longest)
-            carry = buffer
             continue
-        whole, carry = buffer[:cut], buffer[cut:]
+        whole = b"".join((carry, memoryview(fresh)[:last]))
+        carry = fresh[last:]
+        cut = len(whole)
         if at + cut >= end:
             # The line that holds the last byte of the range is ours to its end; no later one.
             last = whole.find(b"\n", end - at - 1) + 1
@@ -98,7 +98,7 @@ def _lines(block: bytes, base: int) -> Lines:
     starts = np.empty(len(ends), np.int64)
     starts[0] = 0
     starts[1:] = ends[:-1]
-    if b"\r\n" in block:
+    if b"\r" in block and b"\r\n" in block:
         raw = np.frombuffer(block, np.uint8)
         newline = raw == 10
         keep = ~newline
