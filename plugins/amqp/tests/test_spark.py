@@ -92,6 +92,18 @@ def test_nothing_is_acknowledged_while_a_sink_blocks_and_all_is_when_idle(stream
     back(place, 0)
 
 
+def test_the_second_format_of_the_offset_log_is_understood(spark, stream, place):
+    place.send(*IDS[:100])
+    seen = Seen()
+    spark.conf.set("spark.sql.streaming.offsetLog.formatVersion", "2")
+    try:
+        assert stream(seen, available_now=True, max_rows=40).awaitTermination(90)
+    finally:
+        spark.conf.unset("spark.sql.streaming.offsetLog.formatVersion")
+    assert seen.ids == IDS[:100]
+    back(place, 0)
+
+
 def test_stopping_in_mid_batch_gives_the_messages_back(stream, place):
     place.send(*IDS[:100])
     seen = Seen()
