@@ -26,9 +26,13 @@ from tests.faults.proxy import Proxy
 
 pytestmark = [pytest.mark.faults, pytest.mark.server, pytest.mark.timeout(600)]
 
-IDS = 20_000
 BATCH = 500
-FAULTS = 30
+RUNS = pytest.mark.parametrize(
+    ("ids", "faults"),
+    [(4_000, 5), pytest.param(20_000, 30, marks=pytest.mark.slow)],
+    ids=["short", "long"],
+)
+COMMIT = b"\x2b" + bytes(7)  # Artemis's SESS_COMMIT and the beginning of a channel's number
 # What a client does about a silent broker is its own setting; here it gives up soon.
 HASTY = "callTimeout=5000&clientFailureCheckPeriod=2000&connectionTTL=4000"
 
@@ -151,14 +155,18 @@ def faults_of(broker: Artemis, proxy: Proxy, count: int) -> list:
         broker.restart()
 
     kinds = [cut, unanswered, half_open]
-    return [killed] * 3 + [kinds[number % 3] for number in range(count - 3)]
+    kills = max(1, count // 10)
+    return [killed] * kills + [kinds[number % 3] for number in range(count - kills)]
 
 
-def test_a_consumer_loses_nothing_to_a_broken_broker_or_network(broker, proxy, penstock_seed):
-    queue, oracle = f"q-{uuid.uuid4().hex}", Oracle(IDS, penstock_seed)
+@RUNS
+def test_a_consumer_loses_nothing_to_a_broken_broker_or_network(
+    broker, proxy, penstock_seed, ids, faults
+):
+    queue, oracle = f"q-{uuid.uuid4().hex}", Oracle(ids, penstock_seed)
     fill(broker, queue, oracle)
     source = parse(JmsSource, options(broker, proxy.port, queue))
-    striking = Striking(penstock_seed, faults_of(broker, proxy, FAULTS), IDS)
+    striking = Striking(penstock_seed, faults_of(broker, proxy, faults), ids)
     arrived: list[str] = []
     consumer = None
     quiet = 0
@@ -178,21 +186,22 @@ def test_a_consumer_loses_nothing_to_a_broken_broker_or_network(broker, proxy, p
             consumer = None
             quiet = 0
     consumer.close()
-    assert striking.struck == FAULTS
-    verdict = oracle.judge(arrived, duplicates=BATCH * FAULTS)
-    print(f"consumer: {FAULTS} faults, {verdict}")
+    assert striking.struck == faults
+    verdict = oracle.judge(arrived, duplicates=BATCH * faults)
+    print(f"consumer: {faults} faults, {verdict}")
     verdict.require()
     assert drain(parse(JmsSource, options(broker, broker.port, queue))) == []
     assert drain(parse(JmsSource, options(broker, broker.port, "DLQ"))) == []
 
 
 @pytest.mark.parametrize("once", [True, False], ids=["exactly-once", "append"])
-def test_a_sink_writes_each_batch_as_promised(broker, proxy, penstock_seed, once):
-    queue, oracle = f"q-{uuid.uuid4().hex}", Oracle(IDS, penstock_seed + 1 + once)
+@RUNS
+def test_a_sink_writes_each_batch_as_promised(broker, proxy, penstock_seed, once, ids, faults):
+    queue, oracle = f"q-{uuid.uuid4().hex}", Oracle(ids, penstock_seed + 1 + once)
     given = options(broker, proxy.port, queue)
     sink = parse(JmsSink, {**given, "duplicate_detection": "artemis" if once else "none"})
-    striking = Striking(penstock_seed, faults_of(broker, proxy, FAULTS), IDS)
-    for number in range(IDS // BATCH):
+    striking = Striking(penstock_seed, faults_of(broker, proxy, faults), ids)
+    for number in range(ids // BATCH):
         share = oracle.ids[number * BATCH : (number + 1) * BATCH]
 
         def attempt(number: int = number, share: tuple[str, ...] = share) -> None:
@@ -200,11 +209,28 @@ def test_a_sink_writes_each_batch_as_promised(broker, proxy, penstock_seed, once
                 write(sink, number, share)
 
         patiently(attempt)
-    assert striking.struck == FAULTS
+    assert striking.struck == faults
     arrived = patiently(lambda: drain(parse(JmsSource, options(broker, broker.port, queue))))
-    verdict = oracle.judge(arrived, duplicates=0 if once else BATCH * FAULTS)
-    print(f"sink, {'exactly once' if once else 'append'}: {FAULTS} faults, {verdict}")
+    verdict = oracle.judge(arrived, duplicates=0 if once else BATCH * faults)
+    print(f"sink, {'exactly once' if once else 'append'}: {faults} faults, {verdict}")
     verdict.require()
+
+
+@pytest.mark.parametrize("once", [True, False], ids=["exactly-once", "append"])
+def test_a_commit_whose_answer_is_lost_counts_once_only_with_duplicate_detection(
+    broker, proxy, penstock_seed, once
+):
+    queue, oracle = f"q-{uuid.uuid4().hex}", Oracle(BATCH, penstock_seed + 7)
+    given = options(broker, proxy.port, queue)
+    sink = parse(JmsSink, {**given, "duplicate_detection": "artemis" if once else "none"})
+    lost = proxy.cut_between_request_and_reply(containing=COMMIT)
+    with pytest.raises(EphemeralError):
+        write(sink, 0, oracle.ids)
+    assert lost.is_set(), "the commit was not recognised: nothing is proved"
+    patiently(lambda: write(sink, 0, oracle.ids))
+    arrived = drain(parse(JmsSource, options(broker, broker.port, queue)))
+    verdict = oracle.judge(arrived, duplicates=0 if once else BATCH)
+    assert verdict.require().surplus == (0 if once else BATCH)
 
 
 @pytest.mark.slow
