@@ -288,3 +288,15 @@ def test_file_for_a_file_takes_the_rows_of_a_pipeline(tmp_path):
     writer.write(inside.select(schema.names))
     sink.finish(BATCH, [writer.close()])
     assert (tmp_path / "a" / "b").read_bytes() == b"x"
+
+
+def test_a_new_version_of_an_input_replaces_its_output(tmp_path):
+    sink = LocalFileSink(path=str(tmp_path), format="files")
+    for number, value in enumerate((b"first", b"second")):
+        batch = evolve(BATCH, number=number)
+        rows = pa.RecordBatch.from_pylist([{"key": b"a", "value": value}], schema=ENVELOPE)
+        schema = sink.accepts(ENVELOPE)
+        writer = sink.open(batch, 0, 0, schema)
+        writer.write(rows.select(schema.names))
+        sink.finish(batch, [writer.close()])
+    assert (tmp_path / "a").read_bytes() == b"second"

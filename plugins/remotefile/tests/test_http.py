@@ -6,6 +6,7 @@ import pytest
 
 from penstock.contracts import Context
 from penstock.contracts.errors import DataLossError, OptionError, ReadError
+from penstock.contracts.options import parse, shown
 from penstock_remotefile import RemoteFiles
 
 FILES = {"/a.txt": b"one\ntwo\n", "/big": b"0123456789" * 50_000}
@@ -15,6 +16,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
     ranges = True
     breaks: ClassVar[list[int]] = []
     seen: ClassVar[list[tuple[str, str | None]]] = []
+
+    authorized: ClassVar[list[str | None]] = []
 
     def log_message(self, *_):
         pass
@@ -26,6 +29,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self._answer(body=True)
 
     def _answer(self, body):
+        self.authorized.append(self.headers.get("Authorization"))
         self.seen.append((self.command, self.headers.get("Range")))
         if self.path == "/away":
             self.send_response(302)
@@ -112,6 +116,14 @@ def test_a_url_that_goes_away_is_data_loss(server):
 def test_a_redirect_to_another_host_is_refused(server):
     with pytest.raises(ReadError, match="another host"):
         read_all(RemoteFiles(url=f"{server}/away"))
+
+
+def test_headers_reach_the_server_and_never_print(server):
+    given = {"url": f"{server}/a.txt", "header.Authorization": "Bearer CANARY"}
+    source = parse(RemoteFiles, given)
+    assert "CANARY" not in repr(source) + str(shown(source))
+    assert len(read_all(source)) == 2
+    assert Handler.authorized[-1] == "Bearer CANARY"
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import getpass
-from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from penstock.contracts import Configured, Secret, at_least, connector, option
@@ -49,15 +48,17 @@ class RemotePlace(Configured):
     retries: int = option(
         default=5, check=at_least(0), doc="Try a broken transfer again so often, from its offset."
     )
-    headers: dict[str, Any] = option(
+    headers: dict[str, str | Secret] = option(
         prefix="header.", doc="http: further headers, for instance header.Authorization."
     )
-    fs: dict[str, Any] = option(
+    fs: dict[str, str | Secret] = option(
         prefix="fs.", doc="fsspec: arguments of the filesystem, for instance fs.endpoint_url."
     )
 
     def settle(self) -> None:
-        """A password in a URL would show in plans."""
+        """A password in a URL would show in plans; so would a header that lets one in."""
+        hidden = {k: v if isinstance(v, Secret) else Secret(v) for k, v in self.headers.items()}
+        object.__setattr__(self, "headers", hidden)
         parts = urlsplit(self.url)
         if parts.password is not None:
             raise OptionError(

@@ -172,7 +172,9 @@ class FilesWriter(Writer):
     def _put(self, final: bytes, pieces: list[bytes], modified: int) -> None:
         temporary = self._publisher.temporary(self._batch, self._partition, self._attempt)
         size = sum(map(len, pieces))
-        self._made.append(Published(shown(temporary), shown(final), 1, size, modified))
+        # A new version of an input replaces the output of the old one.
+        made = Published(shown(temporary), shown(final), 1, size, modified, replace=True)
+        self._made.append(made)
         out = self._publisher.storage.create(temporary)
         try:
             for piece in pieces:

@@ -37,13 +37,23 @@ _DAY = 86400.0
 
 @frozen
 class Published:
-    """One file on its way: it travels in receipts and manifests, as text."""
+    """One file on its way: it travels in receipts and manifests, as text.
+
+    Attributes:
+        temporary: Where it is.
+        final: Where it goes.
+        rows: How many rows it holds.
+        size: In bytes.
+        modified: The modification time to give it, in nanoseconds; 0: leave it.
+        replace: A file of this name may be there already, and is replaced.
+    """
 
     temporary: str
     final: str
     rows: int
     size: int = 0
     modified: int = 0
+    replace: bool = False
 
     def as_json(self) -> dict[str, object]:
         """For a receipt's payload."""
@@ -53,6 +63,7 @@ class Published:
             "rows": self.rows,
             "size": self.size,
             "modified": self.modified,
+            "replace": self.replace,
         }
 
 
@@ -101,7 +112,7 @@ class Publisher:
         _refuse_twins(finals)
         replaced = self._visible() if batch.overwrite else []
         if not batch.overwrite:
-            self._refuse_overwriting(finals)
+            self._refuse_overwriting([unshown(f.final) for f in files if not f.replace])
         manifest = {
             "key": batch.key,
             "pipeline": batch.ctx.pipeline,
