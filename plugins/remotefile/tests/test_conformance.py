@@ -1,51 +1,58 @@
-"""remotefile keeps the contracts, by SFTP, against a real OpenSSH server that gets killed."""
+"""The suite, against a real OpenSSH server that it may kill."""
 
 import itertools
+import subprocess
 
 import pytest
 
-from penstock.conformance import ConnectorSuite
-from penstock.conformance.case import Case
-from penstock_remotefile import connector
+from penstock.conformance import Case, ConnectorSuite
+from penstock_remotefile.login import close_all
+from tests.brokers.fixtures import running
+from tests.brokers.openssh import OpenSSH
 
+pytestmark = pytest.mark.server
 LINES = 2
 
 
-@pytest.mark.slow
-@pytest.mark.server
+@pytest.fixture(scope="module")
+def server():
+    yield from running(OpenSSH())
+
+
 class TestRemotefile(ConnectorSuite):
-    connector = connector
+    connector = "remotefile"
 
     @pytest.fixture
-    def case(self, fresh_sshd, tmp_path):
-        folder = fresh_sshd.files / "place"
+    def case(self, server, tmp_path):
+        folder = server.files / tmp_path.name
         folder.mkdir()
         stranger = tmp_path / "stranger"
-        fresh_sshd.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(stranger)])
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", stranger], check=True)
         names = itertools.count()
 
         def seed(records, split):
-            for at in range(0, len(records), LINES):
-                lines = [record.value + b"\n" for record in records[at : at + LINES]]
+            # Two lines in a file, so that files and rows can be told apart; one file of very many.
+            lines = LINES if len(records) <= 500 else len(records)
+            for at in range(0, len(records), lines):
+                whole = b"".join(record.value + b"\n" for record in records[at : at + lines])
                 unfinished = folder / f".{next(names)}"
-                unfinished.write_bytes(b"".join(lines))
+                unfinished.write_bytes(whole)
                 unfinished.rename(folder / f"{split}-{unfinished.name[1:]:0>8}")
 
-        # SFTP tells times in whole seconds: names keep the order.
         place = {
-            "url": f"sftp://{fresh_sshd.user}@127.0.0.1:{fresh_sshd.port}{folder}",
-            "private_key": str(fresh_sshd.private_key),
-            "known_hosts": str(fresh_sshd.known_hosts),
-            "timeout": 5,
-            "retries": 1,
+            "url": f"sftp://{server.user}@127.0.0.1:{server.port}{folder}",
+            "private_key": str(server.private_key),
+            "known_hosts": str(server.known_hosts),
+            "timeout": 10,
         }
-        return Case(
-            source={**place, "order": "name"},
+        yield Case(
+            source=place,
             sink=place,
             seed=seed,
-            step=LINES,
-            server=fresh_sshd,
+            server=server,
             proof="real server",
+            step=LINES,
             wrong_credentials={"private_key": str(stranger)},
-            contradictory={"url": "sftp://me:password@127.0.0.1/x"},
+            contradictory={"format": "lines", "schema": "id BIGINT"},
         )
+        close_all()
