@@ -48,7 +48,7 @@ class TestKafka(ConnectorSuite):
             "kafka.ssl.ca.location": str(broker.tls.ca),
         }
         return Case(
-            source={**place, "topics": topic},
+            source={**place, "topics": topic, "group_rows": 10},
             sink={**place, "topic": topic},
             seed=seed,
             server=broker,

@@ -142,6 +142,25 @@ class Rig:
             return self.waiting()
         return self.ids(self.read_all())
 
+    def found(self, oracle: Oracle, duplicates: int | None = 0, *, among: bool = False) -> Verdict:
+        """What the place holds, judged; a place may take a moment to show what it has.
+
+        Args:
+            oracle: Of what was written.
+            duplicates: How many are allowed.
+            among: Other records may be there too.
+        """
+        deadline = time.monotonic() + self.case.patience
+        known = set(oracle.ids)
+        while True:
+            ids = self.stored()
+            verdict = oracle.judge(
+                [id for id in ids if id in known] if among else ids, duplicates=duplicates
+            )
+            if not verdict.lost or time.monotonic() > deadline:
+                return verdict
+            time.sleep(0.1)
+
     def waiting(self) -> list[str]:
         """The ids of the messages that wait in a queue; they stay there."""
         return self.ids([lease.rows for lease in self.peek()])

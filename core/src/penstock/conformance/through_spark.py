@@ -98,9 +98,8 @@ class SparkClauses:
             writing = frame.write.format(_format(rig)).options(**_named(rig, "sink"))
             writing.mode("append").save()
             both += oracle.ids
-            there = rig.stored()
-            known = set(oracle.ids)
-            proved(oracle.judge([id for id in there if id in known]))
+            proved(rig.found(oracle, among=True))
+        there = rig.stored()
         assert sorted(there) == sorted(both), f"{len(both)} were written, {len(there)} are there"
 
 
