@@ -1,6 +1,10 @@
 """Optimistic delivery, call by call, against a broker that redelivers what is not acknowledged."""
 
+import contextlib
+import os
 import pickle
+import threading
+from collections import Counter
 
 import pytest
 
@@ -159,6 +163,31 @@ def test_what_is_held_stays_within_two_batches(broker, query):
 def test_several_receivers_share_the_queue(broker, query):
     broker.send(*IDS)
     assert sorted(taken(query(max_rows=50, receivers=3), 300)) == IDS
+
+
+def test_stop_leaves_no_thread_and_no_socket(broker, query):
+    broker.send(*IDS[:20])
+    before = held_by_this_process()
+    running = query(receivers=2, poison=0)
+    taken(running, 20)
+    running.stop()
+    assert held_by_this_process() <= before
+
+
+def held_by_this_process():
+    """Its threads, and how many files and sockets it has open."""
+    threads = {t.name for t in threading.enumerate() if t.name.startswith("penstock")}
+    files = Counter(os.readlink(f"/proc/self/fd/{fd}").split(":")[0] for fd in open_files())
+    return Counter(threads) + files
+
+
+def open_files():
+    found = []
+    for fd in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(FileNotFoundError):  # the one that lists them
+            os.readlink(f"/proc/self/fd/{fd}")
+            found.append(fd)
+    return found
 
 
 def test_the_reader_pickles_without_what_lives_in_it(broker, query):

@@ -1,9 +1,11 @@
 """Pessimistic delivery: real receiver processes, a real spool, a broker that can be killed."""
 
 import os
+import threading
 
 import pytest
 
+from penstock.conformance import processes
 from penstock.conformance.waiting import until
 from penstock.contracts.errors import DataLossError, OptionError, PositionError, ReadError
 from penstock.spark.queues import segments, spool
@@ -205,6 +207,28 @@ def test_a_receiver_that_cannot_write_acknowledges_nothing_and_says_why(broker, 
     assert not inbox(tmp_path)
     broker.restart()
     assert broker.depth() == 10
+
+
+def test_stop_leaves_no_process_no_thread_and_the_folder_to_others(broker, spooled, tmp_path):
+    broker.send(*IDS[:20])
+    running = spooled(receivers=2)
+    taken(running, 20)
+    pids = [receiver._process.pid for receiver in running.reader._live._receivers]
+    assert all(processes.alive(pid) for pid in pids)
+    running.stop()
+    assert not any(processes.alive(pid) for pid in pids)
+    assert not [t.name for t in threading.enumerate() if t.name.startswith("penstock")]
+    spool.Spool(str(tmp_path / "state"), 60, unique=False).close()
+
+
+def test_a_receiver_ends_by_itself_when_its_reader_is_gone(broker, spooled):
+    """As after a kill -9 of the reader: the pipe to the receiver breaks."""
+    running = spooled()
+    running.plan()
+    (receiver,) = running.reader._live._receivers
+    until(lambda: told(running)["depth"] is not None, within=90, why="the receiver is there")
+    receiver._process.stdin.close()
+    until(lambda: not processes.alive(receiver._process.pid), within=60, why="it has ended")
 
 
 def test_without_a_folder_it_is_refused(query):

@@ -151,8 +151,8 @@ class Link:
         self._connection = pika.SelectConnection(
             parameters(self._address, endpoint, self._name),
             on_open_callback=lambda c: c.channel(on_open_callback=opened.append),
-            on_open_error_callback=lambda _, error: self._failed(error, endpoint),
-            on_close_callback=lambda _, error: self._failed(error, endpoint),
+            on_open_error_callback=lambda c, error: self._failed(c, error, endpoint),
+            on_close_callback=lambda c, error: self._failed(c, error, endpoint),
             custom_ioloop=self._loop,
         )
         within = 2 * self._address.connect_timeout
@@ -160,8 +160,9 @@ class Link:
         self.channel = opened[0]
         self.channel.add_on_close_callback(self._channel_closed)
 
-    def _failed(self, error: BaseException | str, endpoint: Endpoint) -> None:
-        if self._closing or self._lost is not None:
+    def _failed(self, connection: object, error: BaseException | str, endpoint: Endpoint) -> None:
+        # An attempt at another host that was given up may fail later.
+        if self._closing or self._lost is not None or connection is not self._connection:
             return
         self._lost = self._translate(error, endpoint)
 
