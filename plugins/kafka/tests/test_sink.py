@@ -13,7 +13,7 @@ from penstock.conformance.waiting import until
 from penstock.contracts import UNDECODED, Batch, Context, Promise
 from penstock.contracts.envelope import undecoded
 from penstock.contracts.errors import EphemeralError, LayoutError, SchemaError, WriteError
-from penstock_kafka import KafkaSink, clients
+from penstock_kafka import KafkaSink, KafkaSource, clients
 from penstock_kafka.transactions import base_name
 
 from .conftest import envelopes, witness
@@ -279,6 +279,30 @@ def test_topics_and_partitions_by_field(sink, new_topic, kafka, batch):
     assert writer.close().rows == 3
     assert [(m.partition(), m.value()) for m in witness(kafka.address, first)] == [(1, b"b")]
     assert (3, b"a") in [(m.partition(), m.value()) for m in witness(kafka.address, second)]
+
+
+def test_a_mirror_keeps_each_record_in_its_partition(sink, new_topic, kafka, batch, produce):
+    origin, mirror = new_topic(4), new_topic(4)
+    for partition in range(4):
+        produce(
+            origin, [b"%d" % partition], partition=partition, key=b"same", headers=[("h", b"1")]
+        )
+    source = KafkaSource(servers=kafka.address, topics=[origin])
+    planner = source.planner(Context())
+    parts = planner.plan(planner.initial(), planner.final())
+    rows = pa.concat_batches([rows for part in parts for rows in source.read(part)])
+    planner.close()
+    made = sink(mirror, partitioner="keep")
+    write(made, batch(0), 0, rows)
+    write(made, batch(1), 0, undecoded(rows))
+
+    def seen(topic):
+        return Counter(
+            (m.partition(), m.key(), m.value(), m.timestamp(), tuple(m.headers()))
+            for m in witness(kafka.address, topic)
+        )
+
+    assert seen(mirror) == Counter({key: 2 * count for key, count in seen(origin).items()})
 
 
 @pytest.mark.parametrize("delivery", ["exactly-once", "at-least-once"])

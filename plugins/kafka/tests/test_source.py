@@ -116,6 +116,19 @@ def test_limits_spread_over_partitions_and_until_ends_the_stream(source, new_top
     assert b"later" not in [v for batch in batches for v in batch]
 
 
+def test_a_limit_in_bytes_is_kept_about(source, new_topic, produce):
+    topic = new_topic(2)
+    for partition in range(2):
+        produce(topic, [b"x" * 1000] * 300, partition=partition)
+    made, planner = source(topics=[topic])
+    at, sizes = planner.initial(), []
+    while (end := planner.latest(at, Limit(bytes=100_000))) != at:
+        sizes.append(len(values(made, planner.plan(at, end))))
+        at = end
+    assert sum(sizes) == 600
+    assert all(50 <= size <= 100 for size in sizes[:-1])
+
+
 def test_nothing_new_returns_the_very_position(source, new_topic, produce):
     topic = new_topic(2)
     produce(topic, numbered(3), partition=0)

@@ -42,6 +42,8 @@ BATCH_BYTES = 16 * 1024 * 1024
 """An Arrow batch holds about so many bytes at most, however many rows it may have."""
 FIRST_ROWS = 500
 """Taken before anything is known about the size of records."""
+SAMPLE_ROWS = 1000
+"""Looked at to turn a limit in bytes into one in rows."""
 PATIENCE = 0.05
 """Seconds to wait for a batch to fill."""
 
@@ -65,9 +67,7 @@ def read(source: KafkaSource, part: KafkaPart) -> Iterator[pa.RecordBatch]:
         DataLossError: records were deleted before they were read.
         EphemeralReadError: the brokers are silent.
     """
-    made = settings(source)
-    key = ("consumer", tuple(sorted(made.items())))
-    consumer: RunConsumer = clients.borrow(key, lambda: RunConsumer(made))
+    consumer, key = _borrow(source)
     try:
         yield from _Reading(source, consumer, part).rows()
         consumer.unassign()
@@ -78,6 +78,31 @@ def read(source: KafkaSource, part: KafkaPart) -> Iterator[pa.RecordBatch]:
         consumer.close()
         raise
     clients.hand_back(key, consumer)
+
+
+def _borrow(source: KafkaSource) -> tuple[RunConsumer, tuple]:
+    made = settings(source)
+    key = ("consumer", tuple(sorted(made.items())))
+    return clients.borrow(key, lambda: RunConsumer(made)), key
+
+
+def sample(source: KafkaSource, starts: list[tuple[str, int, int]]) -> float:
+    """The mean size of the first records at these places, keys and headers included."""
+    consumer, key = _borrow(source)
+    rows = size = 0
+    deadline = time.monotonic() + source.timeout
+    try:
+        consumer.assign(starts)
+        while not rows and time.monotonic() < deadline:
+            for run in consumer.take(SAMPLE_ROWS, PATIENCE, Wanted.by(source))[0]:
+                rows += len(run.offsets)
+                size += run.bytes
+        consumer.unassign()
+    except BaseException:
+        consumer.close()
+        raise
+    clients.hand_back(key, consumer)
+    return max(1.0, size / rows) if rows else 1.0
 
 
 class _Reading:

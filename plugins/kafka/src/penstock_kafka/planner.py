@@ -14,6 +14,7 @@ from penstock.contracts.errors import DataLossError, PositionError
 from penstock_kafka import where
 from penstock_kafka.cluster import Cluster
 from penstock_kafka.faults import read_fault
+from penstock_kafka.fetch import sample
 from penstock_kafka.limits import spread
 from penstock_kafka.positions import KafkaPart, Offsets, Place, parse, parts, ranges
 from penstock_kafka.source import KafkaSource
@@ -21,6 +22,10 @@ from penstock_kafka.where import EARLIEST, LATEST, Where
 from penstock_kafka.who import WHO
 
 log = logging.getLogger("penstock.kafka")
+FRESH = 1.0
+"""Seconds for which ends of partitions are believed when the lag is told."""
+SAMPLED = 8
+"""Partitions from which sizes are sampled at most."""
 
 
 class KafkaPlanner(Planner):
@@ -33,6 +38,7 @@ class KafkaPlanner(Planner):
         self._ids: dict[str, str | None] = {}
         self._looked: float | None = None
         self._waiting_since: float | None = None
+        self._seen: tuple[float, dict[Place, int]] = (0.0, {})
 
     def initial(self) -> Position:
         self._look(fresh=True)
@@ -52,6 +58,7 @@ class KafkaPlanner(Planner):
         places = sorted(set(self._places) | set(known.at))
         begun = self._begun(known, places)
         ends = self._ends(places)
+        self._seen = (time.monotonic(), ends)
         if until is not None:
             last = parse(until).at
             ends = {place: min(end, last[place]) for place, end in ends.items() if place in last}
@@ -61,7 +68,7 @@ class KafkaPlanner(Planner):
             if end < before[place] and until is None:
                 self._future(place, before[place], end)
             available[place] = max(0, end - before[place])
-        taken = self._take(available, limit, bounded=until is not None)
+        taken = self._take(available, self._rows(before, available, limit), until is not None)
         if not any(taken.values()):
             return after
         at = {place: before[place] + taken.get(place, 0) for place in before}
@@ -86,7 +93,10 @@ class KafkaPlanner(Planner):
 
     def lag(self, at: Position) -> dict[str, int]:
         known = parse(at).at
-        ends = self.cluster.ends(sorted(known))
+        seen, ends = self._seen
+        # A batch was planned just now: asking again would tell the same.
+        if time.monotonic() - seen > FRESH or not known.keys() <= ends.keys():
+            ends = self.cluster.ends(sorted(known))
         return {f"{t}-{p}": max(0, ends[t, p] - offset) for (t, p), offset in known.items()}
 
     def close(self) -> None:
@@ -161,8 +171,18 @@ class KafkaPlanner(Planner):
             fix="the topic was made anew or truncated, or the checkpoint is of another cluster",
         )
 
+    def _rows(
+        self, before: dict[Place, int], available: dict[Place, int], limit: Limit
+    ) -> int | None:
+        """The limit in rows; one in bytes is turned into rows by the size of the next records."""
+        if limit.bytes is None or not any(available.values()):
+            return limit.rows
+        starts = [(*place, before[place]) for place, rows in available.items() if rows]
+        fitting = max(1, int(limit.bytes / sample(self.source, starts[:SAMPLED])))
+        return fitting if limit.rows is None else min(limit.rows, fitting)
+
     def _take(
-        self, available: dict[Place, int], limit: Limit, *, bounded: bool
+        self, available: dict[Place, int], most: int | None, bounded: bool
     ) -> dict[Place, int]:
         rows = sum(available.values())
         if self.source.min_rows is not None and not bounded and rows:
@@ -172,4 +192,4 @@ class KafkaPlanner(Planner):
             if rows < self.source.min_rows and waited < self.source.max_wait:
                 return {}
             self._waiting_since = None
-        return available if limit.rows is None else spread(available, limit.rows)
+        return available if most is None else spread(available, most)

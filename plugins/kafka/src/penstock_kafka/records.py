@@ -72,6 +72,9 @@ class Sender:
         if self.sink.partition_field is not None:
             chosen = rows.column(self.sink.partition_field).fill_null(-1)
             messages["partition"] = chosen.to_numpy(zero_copy_only=False)
+        elif self.sink.partitioner == "keep":
+            came = column(rows, "stamp").field("part").cast(pa.int32()).fill_null(-1)
+            messages["partition"] = came.to_numpy(zero_copy_only=False)
         # The arrays whose memory is pointed into live until librdkafka has copied from it.
         value = rows.column("value")
         messages["value"], messages["size"] = addresses(value)

@@ -17,7 +17,7 @@ from penstock.contracts import (
     connector,
     option,
 )
-from penstock.contracts.envelope import HEADERS, TIMESTAMP
+from penstock.contracts.envelope import HEADERS, STAMP, TIMESTAMP
 from penstock.contracts.errors import OptionError, SchemaError
 from penstock_kafka.settings import check_passed, check_servers
 
@@ -46,9 +46,12 @@ class KafkaSink(Sink):
         "number, so that a replayed batch changes nothing. at-least-once: an idempotent "
         "producer; a replayed batch doubles.",
     )
-    partitioner: Literal["murmur2_random", "consistent_random", "fnv1a_random", "random"] = option(
+    partitioner: Literal[
+        "murmur2_random", "consistent_random", "fnv1a_random", "random", "keep"
+    ] = option(
         default="murmur2_random",
-        doc="How keys choose partitions; murmur2_random is what Java producers do.",
+        doc="How keys choose partitions; murmur2_random is what Java producers do. keep: the "
+        "partition the record was read from, for a mirror.",
     )
     compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = option(
         default="lz4", doc="How record batches are compressed."
@@ -85,6 +88,8 @@ class KafkaSink(Sink):
             raise OptionError(
                 "where to write is missing", expected="topic, or topic_field, or both"
             )
+        if self.partitioner == "keep" and self.partition_field is not None:
+            raise OptionError("partitioner=keep and partition_field contradict each other")
         if self.delivery == "exactly-once" and self.topic is None:
             raise OptionError(
                 "exactly-once needs a topic to keep batch numbers under",
@@ -104,6 +109,7 @@ class KafkaSink(Sink):
             self.key_field: pa.binary(),
             "headers": HEADERS,
             "event_time": TIMESTAMP,
+            "stamp": STAMP,
         }
         if self.topic_field is not None:
             wanted[self.topic_field] = pa.string()
@@ -117,6 +123,13 @@ class KafkaSink(Sink):
                     got=", ".join(f"{f.name} {f.type}" for f in schema),
                     fix="encode the rows to bytes first" if name == "value" else None,
                 )
+        if self.partitioner == "keep" and not {"stamp", "_pen"} & set(schema.names):
+            raise SchemaError(
+                "the rows do not say which partition they came from",
+                expected="a column stamp or _pen",
+                got=", ".join(schema.names),
+                fix="drop partitioner=keep",
+            )
         taken = []
         for f in schema:
             if f.name in wanted:

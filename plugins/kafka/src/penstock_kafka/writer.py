@@ -34,7 +34,7 @@ def settings(sink: KafkaSink) -> dict[str, str]:
         **revealed(sink.kafka),
         "bootstrap.servers": sink.servers,
         "client.id": sink.client_id,
-        "partitioner": sink.partitioner,
+        "partitioner": "murmur2_random" if sink.partitioner == "keep" else sink.partitioner,
         "compression.type": sink.compression,
         "enable.idempotence": "true",
     }
