@@ -287,7 +287,7 @@ def in_spark(
             write = each.write.format("noop").mode("overwrite").save
             return rate(len(values), write)
 
-        pair = interleaved(lambda: run(frame), lambda: run(other), warm=2)
+        pair = interleaved(lambda: run(frame), lambda: run(other), pairs=3, warm=1)
     row(name, pair, "thousand records/s", **more)
 
 
@@ -310,7 +310,7 @@ def avro_spark(name: str) -> None:
     in_spark(
         name,
         AvroCoder(schema=FLAT),
-        avro(FLAT, many(600_000)),
+        avro(FLAT, many(300_000)),
         lambda frame: frame.select(from_avro("value", schema).alias("d")).select("d.*"),
     )
 
@@ -318,7 +318,7 @@ def avro_spark(name: str) -> None:
 def json_spark(name: str) -> None:
     from pyspark.sql.functions import col, from_json
 
-    texts = [json.dumps({**each, "at": each["at"].isoformat()}) for each in many(400_000)]
+    texts = [json.dumps({**each, "at": each["at"].isoformat()}) for each in many(200_000)]
     in_spark(
         name,
         JsonCoder(schema=DDL),
@@ -333,7 +333,7 @@ def csv_spark(name: str) -> None:
     from pyspark.sql.functions import col, from_csv
 
     coder = CsvCoder(schema=DDL)
-    rows = pa.RecordBatch.from_pylist(many(400_000), schema=coder.schema())
+    rows = pa.RecordBatch.from_pylist(many(200_000), schema=coder.schema())
     in_spark(
         name,
         coder,
@@ -351,7 +351,7 @@ def xml_spark(name: str) -> None:
     coder = XmlCoder(schema=ddl)
     pick = random.Random(SEED)
     objects = []
-    for number in range(100_000):
+    for number in range(60_000):
         lines = [{"sku": f"s{k}", "qty": k, "price": k + 0.5} for k in range(1 + pick.randrange(3))]
         objects.append({**flat(number, pick), "line": lines})
     rows = pa.RecordBatch.from_pylist(objects, schema=coder.schema())
@@ -374,7 +374,7 @@ def protobuf_spark(name: str) -> None:
     pool.Add(files.file[0])
     cls = message_factory.GetMessageClass(pool.FindMessageTypeByName("bench.Flat"))
     values = []
-    for each in many(200_000):
+    for each in many(100_000):
         micros = int(each.pop("at").timestamp() * 1_000_000)
         values.append(cls(**each, at=micros).SerializeToString())
     coder = ProtobufCoder(schema=files.SerializeToString(), message="bench.Flat")

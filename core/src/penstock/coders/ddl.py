@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 import pyarrow as pa
 
@@ -41,6 +42,7 @@ _SIMPLE = {
 _KNOWN = (*_SIMPLE, "decimal", "dec", "numeric", "varchar", "char", "array", "map", "struct")
 
 
+@lru_cache(maxsize=256)
 def parse_ddl(text: str) -> pa.Schema:
     """The Arrow schema of a DDL string: a list of columns, or one `struct<...>`.
 

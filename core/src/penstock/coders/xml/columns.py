@@ -50,12 +50,14 @@ class Leaf:
         self.texts = []
 
     def add(self, element: Any) -> None:
-        if element.get(NIL) in ("true", "1"):
-            self.texts.append(None)
-        elif len(element):
+        if len(element):
             self.add_text("".join(element.itertext()))
+        elif (text := element.text) is not None:
+            self.add_text(text)
+        elif element.get(NIL) in ("true", "1"):
+            self.texts.append(None)
         else:
-            self.add_text(element.text or "")
+            self.add_text("")
 
     def add_text(self, text: str) -> None:
         if self.trim:
