@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from penstock.contracts import Context, Part, ReplayableSource, connector, option
+from penstock_localfile.engine.batches import joined
 from penstock_localfile.engine.discovery import Rules
 from penstock_localfile.engine.local import LocalStorage
 from penstock_localfile.engine.names import divide, literal, matcher
@@ -43,8 +44,7 @@ class LocalFiles(FileOptions, ReplayableSource):
         """The records of some files, or of a range of one."""
         storage, _ = self._place()
         form = self.file_format(part.learned)
-        for piece in part.ranges:
-            yield from form.read(storage, piece)
+        yield from joined(rows for piece in part.ranges for rows in form.read(storage, piece))
 
     def check(self) -> None:
         """See that the folder is there and may be listed."""

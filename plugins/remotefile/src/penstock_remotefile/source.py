@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from penstock.contracts import Context, Part, ReplayableSource, connector, option
 from penstock.contracts.errors import OptionError
+from penstock_localfile.engine.batches import joined
 from penstock_localfile.engine.discovery import Rules
 from penstock_localfile.engine.names import matcher
 from penstock_localfile.engine.options import FileOptions
@@ -55,8 +56,7 @@ class RemoteFiles(RemotePlace, FileOptions, ReplayableSource):
         """Fetches and decodes some files, or a range of one."""
         storage, _ = self._found()
         form = self.file_format(part.learned)
-        for piece in part.ranges:
-            yield from form.read(storage, piece)
+        yield from joined(rows for piece in part.ranges for rows in form.read(storage, piece))
 
     def check(self) -> None:
         """See that the server answers, takes the credentials, and the folder may be listed."""
