@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from penstock.contracts import Consumer, Context, Lease, Limit
 from penstock.contracts.errors import EphemeralReadError
+from penstock_amqp.deliveries import Received
 from penstock_amqp.link import Link
-from penstock_amqp.messages import Message, rows_of
+from penstock_amqp.messages import rows_of
 
 if TYPE_CHECKING:
     from penstock_amqp.source import AmqpSource
@@ -25,11 +26,11 @@ OVERHEAD = 500
 
 
 class AmqpLease(Lease):
-    """Messages of one channel, between two delivery tags."""
+    """Receiveds of one channel, between two delivery tags."""
 
-    def __init__(self, consumer: AmqpConsumer, messages: Sequence[Message], part: str) -> None:
+    def __init__(self, consumer: AmqpConsumer, messages: Sequence[Received], part: str) -> None:
         self._consumer = consumer
-        self._tags = [method.delivery_tag for method, _, _ in messages]
+        self._tags = [message.delivery_tag for message in messages]
         self.rows, self.redelivered, self.deliveries = rows_of(messages, consumer.origins, part)
 
     def acknowledge(self) -> None:
@@ -48,13 +49,14 @@ class AmqpConsumer(Consumer):
         self._source = source
         self._part = uuid.uuid4().hex
         self._link = Link(source, f"penstock {ctx.pipeline}/{ctx.node} receiver {receiver}")
-        self._pending: deque[Message] = deque()
+        self._pending: deque[Received] = deque()
         self._pending_bytes = 0
         self._unacknowledged = 0
         self._window = Limit(rows=MOST_PREFETCH)
         self._prefetch = 0
         self._tags: list[str] = []
         self.origins: dict[str, str] = {}
+        self._link.watch(self._arrived)
         try:
             for queue in source.queue:
                 self._declare(queue)
@@ -86,7 +88,7 @@ class AmqpConsumer(Consumer):
         return sum(self._declare(queue) for queue in self._source.queue)
 
     def unacknowledged(self) -> int:
-        """Messages in open leases."""
+        """Receiveds in open leases."""
         return self._unacknowledged
 
     def close(self) -> None:
@@ -161,8 +163,12 @@ class AmqpConsumer(Consumer):
             self._tags.append(tag)
 
     def _delivered(self, channel: object, method: object, properties: object, body: bytes) -> None:
-        self._pending.append((method, properties, body))
-        self._pending_bytes += len(body)
+        """What pika has taken apart itself."""
+        self._arrived(Received.of(method, properties, body))
+
+    def _arrived(self, message: Received) -> None:
+        self._pending.append(message)
+        self._pending_bytes += len(message.body)
 
     def _cancelled(self, frame: object) -> None:
         self._link.lose(
@@ -187,22 +193,22 @@ class AmqpConsumer(Consumer):
             seen = len(self._pending)
             self._link.pump(0.0)
 
-    def _take(self, limit: Limit) -> list[Message]:
-        taken: list[Message] = []
+    def _take(self, limit: Limit) -> list[Received]:
+        taken: list[Received] = []
         size = 0
         while self._pending and (limit.rows is None or len(taken) < limit.rows):
-            size += len(self._pending[0][2])
+            size += len(self._pending[0].body)
             if taken and limit.bytes is not None and size > limit.bytes:
                 break
             taken.append(self._pending.popleft())
-            self._pending_bytes -= len(taken[-1][2])
+            self._pending_bytes -= len(taken[-1].body)
         return taken
 
-    def _fit(self, messages: Sequence[Message]) -> None:
+    def _fit(self, messages: Sequence[Received]) -> None:
         """Follow the size of messages with the prefetch, in coarse steps."""
         if self._source.prefetch is not None:
             return
-        average = sum(len(body) for _, _, body in messages) / len(messages) + OVERHEAD
+        average = sum(len(m.body) for m in messages) / len(messages) + OVERHEAD
         wanted = self._most()
         if self._window.bytes is not None:
             wanted = max(1, min(wanted, int(self._window.bytes / average)))

@@ -26,6 +26,7 @@ from penstock.contracts.errors import (
     WriteError,
 )
 from penstock_amqp.address import Address, Endpoint
+from penstock_amqp.deliveries import Received, SwiftConnection
 
 log = logging.getLogger("penstock.amqp")
 logging.getLogger("pika").setLevel(logging.CRITICAL)  # what it logs, it raises as well
@@ -54,7 +55,7 @@ class Link:
         self._permanent = WriteError if writing else ReadError
         self._loop = IOLoop()
         self._loop.activate_poller()
-        self._connection: pika.SelectConnection | None = None
+        self._connection: SwiftConnection | None = None
         self._lost: PenstockError | None = None
         self._closing = False
         self.channel: Channel | None = None
@@ -96,6 +97,12 @@ class Link:
         method(callback=replies.append, **arguments)
         self.until(lambda: replies, self._address.connect_timeout, what)
         return replies[0]
+
+    def watch(self, taken: Callable[[Received], None]) -> None:
+        """Hand every delivery over as it comes off the wire."""
+        assert self._connection is not None
+        assert self.channel is not None
+        self._connection.watch(self.channel.channel_number, taken)
 
     def lose(self, error: PenstockError) -> None:
         """Give the connection up: the next `pump` raises this."""
@@ -148,7 +155,7 @@ class Link:
     def _connect(self, endpoint: Endpoint) -> None:
         self._lost = None
         opened: list[Channel] = []
-        self._connection = pika.SelectConnection(
+        self._connection = SwiftConnection(
             parameters(self._address, endpoint, self._name),
             on_open_callback=lambda c: c.channel(on_open_callback=opened.append),
             on_open_error_callback=lambda c, error: self._failed(c, error, endpoint),

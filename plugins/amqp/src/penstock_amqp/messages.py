@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.contracts.envelope import ENVELOPE, HEADERS, STAMP, TIMESTAMP
+from penstock_amqp.deliveries import Received
 
 PREFIX = "amqp."
 """Message properties that have no column of their own are headers with this prefix."""
@@ -29,8 +30,6 @@ CARRIED = (
 )
 
 _LATEST = 253402300799  # the end of the year 9999
-Message = tuple[Any, Any, bytes]
-"""A Basic.Deliver, its properties, the body."""
 
 
 def header_bytes(value: Any) -> bytes | None:
@@ -58,30 +57,29 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def headers_of(properties: Any) -> list[tuple[str, bytes | None]] | None:
+def headers_of(message: Received) -> list[tuple[str, bytes | None]] | None:
     """All headers of a message, and the properties that have no column; None if there are none."""
-    found = [
-        (PREFIX + name, header_bytes(value))
-        for name in CARRIED
-        if (value := getattr(properties, name)) is not None
-    ]
-    if properties.headers:
-        found.extend((name, header_bytes(value)) for name, value in properties.headers.items())
-    return found or None
+    if message.others is None and message.headers is None:
+        return None
+    others = message.others or {}
+    found = [(PREFIX + name, header_bytes(others[name])) for name in CARRIED if name in others]
+    if message.headers:
+        found.extend((name, header_bytes(value)) for name, value in message.headers.items())
+    return found
 
 
-def _event_time(properties: Any) -> int | None:
-    stamp = properties.timestamp
+def _event_time(message: Received) -> int | None:
+    stamp = message.timestamp
     if stamp is None or stamp > _LATEST:  # some publishers write milliseconds or worse
         return None
-    exact = (properties.headers or {}).get("timestamp_in_ms")  # RabbitMQ's timestamp plugin
+    exact = (message.headers or {}).get("timestamp_in_ms")  # RabbitMQ's timestamp plugin
     if isinstance(exact, int) and exact // 1000 == stamp:
         return exact * 1000
     return int(stamp) * 1_000_000
 
 
 def rows_of(
-    messages: Sequence[Message], origins: dict[str, str], part: str
+    messages: Sequence[Received], origins: dict[str, str], part: str
 ) -> tuple[pa.RecordBatch, pa.BooleanArray, pa.Int64Array | None]:
     """Messages as envelope rows, which were redelivered, and how often where the broker counts.
 
@@ -90,28 +88,26 @@ def rows_of(
         origins: the stamp's origin by consumer tag.
         part: names this connection for ever.
     """
-    headers = [headers_of(properties) for _, properties, _ in messages]
-    tags = [method.delivery_tag for method, _, _ in messages]
     stamps = pa.StructArray.from_arrays(
         [
-            pa.array([origins[method.consumer_tag] for method, _, _ in messages], pa.string()),
+            pa.array([origins[message.consumer_tag] for message in messages], pa.string()),
             pa.repeat(part, len(messages)),
-            pa.array(tags, pa.int64()),
+            pa.array([message.delivery_tag for message in messages], pa.int64()),
         ],
         fields=list(STAMP),
     )
     rows = pa.RecordBatch.from_arrays(
         [
-            pa.array([method.routing_key.encode() for method, _, _ in messages], pa.binary()),
-            pa.array([body for _, _, body in messages], pa.binary()),
-            _headers(headers),
-            pa.array([_event_time(properties) for _, properties, _ in messages], TIMESTAMP),
-            pa.array([properties.message_id for _, properties, _ in messages], pa.string()),
+            pa.array([message.routing_key for message in messages], pa.binary()),
+            pa.array([message.body for message in messages], pa.binary()),
+            _headers([headers_of(message) for message in messages]),
+            pa.array([_event_time(message) for message in messages], TIMESTAMP),
+            pa.array([message.message_id for message in messages], pa.string()),
             stamps,
         ],
         schema=ENVELOPE,
     )
-    redelivered = pa.array([method.redelivered for method, _, _ in messages], pa.bool_())
+    redelivered = pa.array([message.redelivered for message in messages], pa.bool_())
     return rows, redelivered, _deliveries(messages)
 
 
@@ -134,9 +130,9 @@ def _headers(headers: Sequence[list[tuple[str, bytes | None]] | None]) -> pa.Arr
     return pa.ListArray.from_arrays(pa.array([*offsets, at], pa.int32()), items, type=HEADERS)
 
 
-def _deliveries(messages: Sequence[Message]) -> pa.Int64Array | None:
+def _deliveries(messages: Sequence[Received]) -> pa.Int64Array | None:
     """Quorum queues count deliveries in a header that the first delivery does not have."""
-    counts = [(properties.headers or {}).get("x-delivery-count") for _, properties, _ in messages]
+    counts = [(message.headers or {}).get("x-delivery-count") for message in messages]
     if all(count is None for count in counts):
         return None
     return pa.array([1 if count is None else int(count) + 1 for count in counts], pa.int64())
