@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # Asserts of the clauses explain themselves only if pytest rewrites the modules they are in.
-for _name in ("coders", "killed", "options", "queues", "shapes", "sinks", "sources"):
+for _name in ("coders", "killed", "looking", "options", "queues", "shapes", "sinks", "sources"):
     pytest.register_assert_rewrite(f"penstock.conformance.{_name}")
 for _name in ("errors", "through_spark", "transforms"):
     pytest.register_assert_rewrite(f"penstock.conformance.{_name}")

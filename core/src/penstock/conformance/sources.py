@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
-from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
 
 from penstock.conformance.clauses import clause
 from penstock.conformance.leaks import held
+from penstock.conformance.looking import column_of, mapped, stamped, through_json, values
 from penstock.conformance.records import KEYS, made
 from penstock.conformance.rig import Rig, proved
 from penstock.conformance.waiting import until
 from penstock.contracts import Limit, Planner, Position
-from penstock.contracts.envelope import column, spark_form
+from penstock.contracts.envelope import spark_form
 from penstock.contracts.errors import EphemeralReadError, ReadError
 
 ROWS = 240
@@ -56,7 +55,7 @@ class SourceClauses:
         with rig.planner(source) as planner:
             for part in planner.plan(planner.initial(), planner.final()):
                 here: dict[str, list[int]] = {}
-                for name, position, id in _stamped(rig, rig.read([part], source)):
+                for name, position, id in stamped(rig, rig.read([part], source)):
                     here.setdefault(name, []).append(position)
                     seen.setdefault(name, []).append((position, id))
                 for name, positions in here.items():
@@ -129,7 +128,7 @@ class SourceClauses:
         """Every record has a stamp; no two records share one; reading again gives each record
         the same stamp."""
         rig.filled(ROWS, rig.splits)
-        first, again = (_stamped(rig, rig.read_all()) for _ in range(2))
+        first, again = (stamped(rig, rig.read_all()) for _ in range(2))
         assert first, "nothing was read"
         names = [(part, position) for part, position, _ in first]
         assert len(set(names)) == len(names), "two records share a stamp"
@@ -147,7 +146,7 @@ class SourceClauses:
             end = planner.latest(start, limit)
             ids = rig.ids(rig.read(planner.plan(start, end), source))
         assert ids, "the first batch held nothing"
-        for _, _, batches in rig.batches(Limit(), start=_through_json(end)):
+        for _, _, batches in rig.batches(Limit(), start=through_json(end)):
             ids += rig.ids(batches)
         proved(oracle.judge(ids))
 
@@ -165,7 +164,7 @@ class SourceClauses:
         records = made(second)
         for split in range(rig.splits):
             rig.fill(records[split :: rig.splits], split)
-        later = rig.batches(Limit(), start=_through_json(at))
+        later = rig.batches(Limit(), start=through_json(at))
         proved(second.judge(rig.ids([rows for _, _, batch in later for rows in batch])))
         assert len(first.ids) == 40
 
@@ -180,8 +179,8 @@ class SourceClauses:
             start, end = planner.initial(), planner.final()
             wrong = {
                 "foreign": {"no-such-source": {"x": [1]}},
-                "future": _mapped(end, lambda n: n + 10**9 if isinstance(n, int) else n),
-                "corrupt": _mapped(end, lambda n: "\x00?" if isinstance(n, int) else [n]),
+                "future": mapped(end, lambda n: n + 10**9 if isinstance(n, int) else n),
+                "corrupt": mapped(end, lambda n: "\x00?" if isinstance(n, int) else [n]),
             }
             for kind, position in wrong.items():
                 if position == end:
@@ -218,7 +217,7 @@ class SourceClauses:
         batches = rig.batches(Limit(bytes=limit))
         step = -(-whole // ROWS) * rig.case.step
         for _, _, batch in batches:
-            size = sum(len(v or b"") for rows in batch for v in _values(rows))
+            size = sum(len(v or b"") for rows in batch for v in values(rows))
             assert size <= 2 * limit + step, f"limit {limit} bytes, a batch of {size}"
         assert len(batches) > 1, "a byte limit made no difference"
         proved(oracle.judge(rig.ids([rows for _, _, batch in batches for rows in batch])))
@@ -259,7 +258,7 @@ class SourceClauses:
             os.environ.pop("TZ") if zone is None else os.environ.__setitem__("TZ", zone)
             time.tzset()
         wanted = {each.id: each.event_time for share in shares for each in share}
-        found = dict(zip(rig.ids(batches), _column(batches, "event_time"), strict=True))
+        found = dict(zip(rig.ids(batches), column_of(batches, "event_time"), strict=True))
         assert found, "nothing was read"
         wrong = [id for id, at in found.items() if at is None or at != wanted[id]]
         assert not wrong, f"{len(wrong)} event times differ, e.g. {found[wrong[0]]} for {wrong[0]}"
@@ -329,7 +328,7 @@ class SourceClauses:
         _, shares = rig.filled(ROWS)
         wanted = {each.id: each.key for share in shares for each in share}
         batches = rig.read_all()
-        found = dict(zip(rig.ids(batches), _column(batches, "key"), strict=True))
+        found = dict(zip(rig.ids(batches), column_of(batches, "key"), strict=True))
         assert found == wanted
         assert rig.case.expected is not None or len(set(found.values())) == KEYS
 
@@ -339,7 +338,7 @@ class SourceClauses:
         _, shares = rig.filled(ROWS)
         wanted = {each.id: list(each.headers) for share in shares for each in share}
         batches = rig.read_all()
-        read = _column(batches, "headers")
+        read = column_of(batches, "headers")
         found = {
             id: [(h["key"], h["value"]) for h in headers or []]
             for id, headers in zip(rig.ids(batches), read, strict=True)
@@ -358,49 +357,3 @@ def _news(rig: Rig, planner: Planner, end: Position) -> Position:
     found = until(looked, within=rig.case.patience, why=why, ignoring=(EphemeralReadError,))
     assert found is not None
     return found
-
-
-def _values(rows: pa.RecordBatch) -> list[bytes | None]:
-    found = column(rows, "value")
-    if found is None:
-        return [b"x" * (rows.nbytes // max(rows.num_rows, 1))] * rows.num_rows
-    values: list[bytes | None] = found.to_pylist()
-    return values
-
-
-def _column(batches: list[pa.RecordBatch], name: str) -> list[Any]:
-    out: list[Any] = []
-    for rows in batches:
-        found = column(rows, name)
-        assert found is not None, f"rows have no {name}: {rows.schema.names}"
-        out += found.to_pylist()
-    return out
-
-
-def _stamps(batches: list[pa.RecordBatch]) -> list[dict[str, Any]]:
-    found = _column(batches, "stamp")
-    assert all(s is not None and s["position"] is not None for s in found), "a record has no stamp"
-    return found
-
-
-def _stamped(rig: Rig, batches: list[pa.RecordBatch]) -> list[tuple[str, int, str]]:
-    where = [(f"{s['origin']}/{s['part']}", s["position"]) for s in _stamps(batches)]
-    rows = [(*at, id) for at, id in zip(where, rig.ids(batches), strict=True)]
-    for (part, low, _), (next_part, high, _) in pairwise(rows):
-        assert part != next_part or low != high, f"two neighbours share the stamp {part} {low}"
-    return rows
-
-
-def _through_json(position: dict[str, Any]) -> dict[str, Any]:
-    back: dict[str, Any] = json.loads(json.dumps(position, sort_keys=True))
-    assert back == position, f"a position must survive JSON: {position} became {back}"
-    return back
-
-
-def _mapped(position: Any, change: Any) -> Any:
-    """A position with every leaf changed."""
-    if isinstance(position, dict):
-        return {name: _mapped(value, change) for name, value in position.items()}
-    if isinstance(position, list):
-        return [_mapped(value, change) for value in position]
-    return change(position)
