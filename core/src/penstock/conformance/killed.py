@@ -293,7 +293,7 @@ def _pessimistic_run(rig: Rig) -> Run:
         unique_ids="true",
         quiet=rig.case.quiet,
     )
-    strikes = ["segment-written@2"]
+    strikes = ["segment-written@1"]
     driver, folder = _driver(rig, "pessimistic", {"read": read, "write": ledger}, strikes)
     driver.finish(within=LIFE)
     found = attempts(path)
