@@ -10,6 +10,6 @@ connector = Connector(
     name="localfile",
     source=LocalFiles,
     sink=LocalFileSink,
-    summary="files of a folder: lines or whole files, seen once, written exactly once",
+    summary="files of a folder, plain or CSV, JSON, Avro, Parquet, XML: read once, written exactly once",
     capabilities=frozenset({"splits", "lag", "live", "limits-bytes", "exactly-once"}),
 )

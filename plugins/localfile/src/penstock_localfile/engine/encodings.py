@@ -6,7 +6,7 @@ import gzip
 import json
 from abc import ABC, abstractmethod
 from bz2 import BZ2File
-from typing import IO, Any, Literal, cast
+from typing import IO, Any, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,10 +17,8 @@ from penstock.coders.csvwrite import write_rows as csv_rows
 from penstock.coders.jsonwrite import write_rows as json_rows
 from penstock.contracts import Rejected
 from penstock.contracts.errors import SchemaError, SetupError
+from penstock_localfile.engine.packed import Packed
 from penstock_localfile.engine.storage import Writable
-
-Packed = Literal["none", "gzip", "zstd", "bzip2"]
-ENDINGS = {"none": "", "gzip": ".gz", "zstd": ".zst", "bzip2": ".bz2"}
 
 
 class Counting:

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
 from penstock.contracts import Batch, Configured, Writer, at_least, connector, option
 from penstock.contracts.errors import OptionError
-from penstock_localfile.engine.encodings import (
-    AvroEncoding,
-    CsvEncoding,
-    Encoding,
-    JsonEncoding,
-    LinesEncoding,
-    Packed,
-    ParquetEncoding,
-)
-from penstock_localfile.engine.forafile import FACTS, Conversion, FilesWriter
 from penstock_localfile.engine.options import one_character
-from penstock_localfile.engine.publishing import Publisher
-from penstock_localfile.engine.routing import Layout, check_template
-from penstock_localfile.engine.writing import ShareWriter, Style
+from penstock_localfile.engine.packed import Packed
 
+if TYPE_CHECKING:
+    from penstock_localfile.engine.encodings import Encoding
+    from penstock_localfile.engine.forafile import Conversion
+    from penstock_localfile.engine.publishing import Publisher
+    from penstock_localfile.engine.routing import Layout
+
+# Listing what is installed loads this module: what writes is imported where it is used.
 _NAME = "part-{batch:08d}-{partition:05d}-{roll:03d}-{id}"
 
 
@@ -83,6 +78,8 @@ class FileSinkOptions(Configured):
             raise OptionError("bucket_by and buckets belong together", fix="give both, or none")
         if self.delimiter == self.quote:
             raise OptionError("delimiter and quote must differ", got=self.quote)
+        from penstock_localfile.engine.forafile import FACTS
+
         files = self.format == "files"
         if files and (self.partition_by or self.bucket_by or self.compression != "none"):
             raise OptionError(
@@ -102,6 +99,8 @@ class FileSinkOptions(Configured):
         self._check_name(FACTS if files else None)
 
     def _check_name(self, facts: tuple[str, ...] | None) -> None:
+        from penstock_localfile.engine.routing import check_template
+
         if self.file_name is None:
             return
         wrong = check_template(self.file_name, facts) if facts else check_template(self.file_name)
@@ -126,12 +125,17 @@ class FileSinkOptions(Configured):
 
     def _lines(self, schema: pa.Schema) -> pa.Schema:
         """A line's column, and those that name folders."""
+        from penstock_localfile.engine.encodings import LinesEncoding
+
         folders = [f for f in schema if f.name in (*self.partition_by, *self.bucket_by)]
         rest = pa.schema([f for f in schema if f not in folders])
         return pa.schema([*LinesEncoding().accepts(rest), *folders])
 
     def writer(self, publisher: Publisher, batch: Batch, partition: int, attempt: int) -> Writer:
         """The writer of one task."""
+        from penstock_localfile.engine.forafile import FilesWriter
+        from penstock_localfile.engine.writing import ShareWriter, Style
+
         if self.format == "files":
             return FilesWriter(publisher, self._conversion(), batch, partition, attempt)
         style = Style(
@@ -144,17 +148,23 @@ class FileSinkOptions(Configured):
         return ShareWriter(publisher, style, batch, partition, attempt)
 
     def _conversion(self) -> Conversion:
+        from penstock_localfile.engine.forafile import Conversion
+
         return Conversion(self.convert, self.file_name or "{path}", self.errors, self.keep_times)
 
     def _layout(self) -> Layout:
+        from penstock_localfile.engine.routing import Layout
+
         return Layout(tuple(self.partition_by), tuple(self.bucket_by), self.buckets)
 
     def _encoding(self) -> Encoding:
+        from penstock_localfile.engine import encodings as e
+
         made: dict[str, Any] = {
-            "lines": LinesEncoding,
-            "csv": lambda: CsvEncoding(self.header, self.delimiter, self.quote, self.null),
-            "json": JsonEncoding,
-            "parquet": lambda: ParquetEncoding(self.compression),
-            "avro": lambda: AvroEncoding(self.compression),
+            "lines": e.LinesEncoding,
+            "csv": lambda: e.CsvEncoding(self.header, self.delimiter, self.quote, self.null),
+            "json": e.JsonEncoding,
+            "parquet": lambda: e.ParquetEncoding(self.compression),
+            "avro": lambda: e.AvroEncoding(self.compression),
         }
         return made[self.format]()  # type: ignore[no-any-return]

@@ -12,8 +12,9 @@ from attrs import define, frozen
 
 from penstock.contracts import Batch, Receipt, Rejected, Writer
 from penstock.contracts.errors import WriteError
-from penstock_localfile.engine.encodings import ENDINGS, Counting, Encoding, Packed, Sheet, packing
+from penstock_localfile.engine.encodings import Counting, Encoding, Sheet, packing
 from penstock_localfile.engine.names import safe, shown
+from penstock_localfile.engine.packed import ENDINGS, Packed
 from penstock_localfile.engine.publishing import Published, Publisher, short_id
 from penstock_localfile.engine.routing import Layout, filled
 from penstock_localfile.engine.storage import Writable
