@@ -61,15 +61,52 @@ def test_every_kind_of_body_keeps_its_place_among_the_others(place, raw):
     assert rows[5]["value"] == b""
 
 
-def test_an_object_message_is_never_opened(place, raw):
+def _send_object(raw):
     # Reading a java.util.Date would succeed; that its value is null shows that nobody tried.
-    raw.send(raw.session.createObjectMessage(raw.client.java("java.util.Date")()))
+    message = raw.session.createObjectMessage(raw.client.java("java.util.Date")())
+    message.setStringProperty("from", "somebody")
+    raw.send(message)
+
+
+def test_an_object_message_is_never_opened(place, raw):
+    _send_object(raw)
     raw.send(raw.session.createTextMessage("after"))
-    first, second = place.take()
+    first, second = place.take(object_messages="row")
     assert first["value"] is None
-    assert headers(first)["jms.body"] == b"object"
+    assert headers(first) == {"jms.body": b"object", "from": b"somebody"}
     assert first["id"] is not None
     assert second["value"] == b"after"
+
+
+@pytest.mark.parametrize("session", ["transacted", "client"])
+def test_an_object_message_moves_aside_when_its_neighbours_are_acknowledged(place, raw, session):
+    raw.send(raw.session.createTextMessage("before"))
+    _send_object(raw)
+    raw.send(raw.session.createTextMessage("after"))
+    aside = {"queue": f"{place.options['queue']}.rejected", "object_messages": "row"}
+    consumer = place.consumer(session=session)
+    lease = place.lease(consumer)
+    assert lease.rows.column("value").to_pylist() == [b"before", b"after"]
+    if session == "transacted":
+        lease.release()
+        assert place.take(**aside) == []
+        lease = place.lease(consumer)
+    lease.acknowledge()
+    consumer.close()
+    assert place.take() == []
+    (moved,) = place.take(**aside)
+    assert headers(moved) == {"jms.body": b"object", "from": b"somebody"}
+
+
+def test_object_messages_alone_are_moved_at_once(place, raw):
+    _send_object(raw)
+    _send_object(raw)
+    consumer = place.consumer(reject_to="elsewhere-" + place.options["queue"])
+    assert consumer.receive(Limit(), 5) is None
+    assert (consumer.unacknowledged(), consumer.depth()) == (0, 0)
+    consumer.close()
+    moved = place.take(queue="elsewhere-" + place.options["queue"], object_messages="row")
+    assert len(moved) == 2
 
 
 def test_headers_and_typed_properties_reach_the_envelope(place, raw):

@@ -14,6 +14,7 @@ from penstock_jms.handles import handles
 from penstock_jms.jvm import WHO
 from penstock_jms.options import Connecting
 from penstock_jms.reading import Reading, Received, joined, received
+from penstock_jms.rejects import Rejects
 
 CHUNK = 1000
 """Messages moved by one call into Java at most."""
@@ -43,6 +44,17 @@ class JmsSource(Connecting, QueueSource):
         doc="A property with the event time in milliseconds since 1970; messages without it, "
         "and all if this is not set, have JMSTimestamp, the time of sending.",
     )
+    object_messages: Literal["reject", "row"] = option(
+        default="reject",
+        doc="Object messages are never opened. `reject`: they move to the queue `reject_to`, as "
+        "they are, when the messages beside them are acknowledged. `row`: a row whose value is "
+        "null; a coder skips it.",
+    )
+    reject_to: str | None = option(
+        default=None,
+        doc="The queue for rejected messages. Default: the name of the queue or subscription "
+        "with `.rejected` behind it.",
+    )
     session: Literal["transacted", "client"] = option(
         default="transacted",
         doc="How messages are acknowledged: by committing a transacted session, or by "
@@ -68,6 +80,12 @@ class JmsSource(Connecting, QueueSource):
                 got="neither",
                 fix="add client_id=...",
             )
+
+    def rejected(self) -> str | None:
+        """The queue that rejected messages move to; None if they become rows."""
+        if self.object_messages == "row":
+            return None
+        return self.reject_to or f"{self.queue or f'{self.topic}.{self.subscription}'}.rejected"
 
     def consumer(self, ctx: Context, receiver: int) -> JmsConsumer:
         """A connection with one session and one consumer."""
@@ -120,6 +138,7 @@ class JmsConsumer(Consumer):
                 self._use = handles(self._client.loader, self._client.namespace)
                 self._receiver = self._use.receiver(self._consumer, LINGER)
                 self._depth = _depth_of(self._client, source)
+                self._rejects = Rejects(self._client, self._use, source.rejected())
         except BaseException:
             self.close()
             raise
@@ -143,8 +162,11 @@ class JmsConsumer(Consumer):
             if first is None:
                 return None
             parts, last = self._gathered(first, limit)
-        found = joined(parts)
-        self._open = JmsLease(self, found, last)
+            if not parts:
+                # All were rejected, and wait for no batch.
+                self._acknowledge(last)
+                return None
+        self._open = JmsLease(self, joined(parts), last)
         return self._open
 
     def depth(self) -> int | None:
@@ -165,15 +187,20 @@ class JmsConsumer(Consumer):
                 who=WHO,
                 fix="receive again; the broker delivers the messages once more",
             )
-        session = self._client.session
         self._open = None
         with speaking("acknowledging" if keep else "releasing"):
-            if not self._transacted:
-                last.acknowledge() if keep else session.recover()
-            elif keep:
-                session.commit()
+            if keep:
+                self._acknowledge(last)
+            elif self._transacted:
+                self._client.session.rollback()
             else:
-                session.rollback()
+                self._client.session.recover()
+
+    def _acknowledge(self, last: Any) -> None:
+        if self._transacted:
+            self._client.session.commit()
+        else:
+            last.acknowledge()
 
     def close(self) -> None:
         """Drop the connection; the broker takes back what is open."""
@@ -182,18 +209,21 @@ class JmsConsumer(Consumer):
             client.close()
 
     def _gathered(self, first: Any, limit: Limit) -> tuple[list[Received], Any]:
+        """What is there, in pieces, and the last message of all."""
         messages = self._use.one(first)
         parts: list[Received] = []
         rows = size = 0
         largest = 1
         while True:
-            found = received(self._use, messages, self._way, self._position)
-            taken, last = messages.size(), messages.get(messages.size() - 1)
-            parts.append(found)
-            rows += taken
-            size += found.rows.nbytes
-            self._position += taken
-            largest = max(largest, -(-found.rows.nbytes // taken))
+            last = messages.get(messages.size() - 1)
+            rows += messages.size()
+            kept = self._rejects.kept(messages)
+            if not kept.isEmpty():
+                found = received(self._use, kept, self._way, self._position)
+                parts.append(found)
+                size += found.rows.nbytes
+                self._position += kept.size()
+                largest = max(largest, -(-found.rows.nbytes // kept.size()))
             room = CHUNK if limit.rows is None else min(CHUNK, limit.rows - rows)
             if limit.bytes is not None:
                 room = min(room, (limit.bytes - size) // largest)
