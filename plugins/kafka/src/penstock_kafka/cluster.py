@@ -44,6 +44,8 @@ class Cluster:
         self._consumer: Consumer | None = None
         self._refused: KafkaError | None = None
         self._settings = {
+            # Else every setting of consumers draws a warning from the admin client.
+            "log_level": "3",
             **revealed(source.kafka),
             "bootstrap.servers": source.servers,
             "client.id": source.client_id,

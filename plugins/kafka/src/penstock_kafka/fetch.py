@@ -27,10 +27,12 @@ TUNED = {
     "fetch.queue.backoff.ms": "2",
     "queued.min.messages": "1000000",
     "queued.max.messages.kbytes": "65536",
-    "fetch.message.max.bytes": str(8 * 1024 * 1024),
     # The end of a partition is told by an empty fetch: no long polls while a task waits for it.
     "fetch.wait.max.ms": "20",
 }
+SMALL = {"fetch.message.max.bytes": str(256 * 1024)}
+"""For small parts: what is fetched beyond their end is parsed and thrown away."""
+SMALL_ROWS = 5_000
 FIXED = {
     "group.id": "penstock",
     "enable.auto.commit": "false",
@@ -48,10 +50,11 @@ PATIENCE = 0.05
 """Seconds to wait for a batch to fill."""
 
 
-def settings(source: KafkaSource) -> dict[str, str]:
-    """What a reading client is made from."""
+def settings(source: KafkaSource, rows: int) -> dict[str, str]:
+    """What a client that reads so many rows is made from."""
     return {
         **TUNED,
+        **(SMALL if rows <= SMALL_ROWS else {}),
         **revealed(source.kafka),
         **FIXED,
         "bootstrap.servers": source.servers,
@@ -67,7 +70,7 @@ def read(source: KafkaSource, part: KafkaPart) -> Iterator[pa.RecordBatch]:
         DataLossError: records were deleted before they were read.
         EphemeralReadError: the brokers are silent.
     """
-    consumer, key = _borrow(source)
+    consumer, key = _borrow(source, len(part))
     try:
         yield from _Reading(source, consumer, part).rows()
         consumer.unassign()
@@ -80,15 +83,15 @@ def read(source: KafkaSource, part: KafkaPart) -> Iterator[pa.RecordBatch]:
     clients.hand_back(key, consumer)
 
 
-def _borrow(source: KafkaSource) -> tuple[RunConsumer, tuple]:
-    made = settings(source)
+def _borrow(source: KafkaSource, rows: int) -> tuple[RunConsumer, tuple]:
+    made = settings(source, rows)
     key = ("consumer", tuple(sorted(made.items())))
     return clients.borrow(key, lambda: RunConsumer(made)), key
 
 
 def sample(source: KafkaSource, starts: list[tuple[str, int, int]]) -> float:
     """The mean size of the first records at these places, keys and headers included."""
-    consumer, key = _borrow(source)
+    consumer, key = _borrow(source, SAMPLE_ROWS)
     rows = size = 0
     deadline = time.monotonic() + source.timeout
     try:
