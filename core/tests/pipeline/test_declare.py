@@ -91,6 +91,15 @@ def test_made_up_names_give_way_when_flows_are_joined() -> None:
     assert flow.graph["stdout-2"].inputs == ("branch-else",)
 
 
+def test_a_flow_may_fork_more_than_once() -> None:
+    yes, _ = orders().branch(is_big)
+    again, other = yes.branch("id > 3")
+    flow = again.sink("stdout").also(other.sink("once"))
+    names = [n.name for n in flow.graph.of_kind("step")]
+    assert names == ["branch", "branch-2", "branch-else"]
+    assert flow.graph["branch-else"].inputs == ("branch",)
+
+
 def test_given_names_do_not_give_way() -> None:
     yes, no = orders().branch(is_big)
     with pytest.raises(GraphError, match="two nodes are named out"):

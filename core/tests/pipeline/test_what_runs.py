@@ -54,7 +54,7 @@ def python_stages(explained: dict[str, Any]) -> set[tuple[str, str]]:
 
 def test_workers_called_the_stages_that_explain_puts_there(ran: dict[str, Any]) -> None:
     shown = python_stages(ran["explained"])
-    assert {role for role, _ in shown} == {"reader", "spark", "writer", "driver"}
+    assert {role for role, _ in shown} == {"reader", "spark", "writer"}
     assert set(ran["calls"]) == shown
 
 

@@ -12,7 +12,7 @@ from penstock.spark.session import session
 
 
 def flow(folder: str) -> pen.Flow:
-    """Fused at both ends, Python between, a shuffle, a fork, and a sink on the driver."""
+    """Fused at both ends, Python between, shuffles, a fork, and a sink on the driver."""
     big, rest = (
         pen.pipeline("traced")
         .source("generator", rows=500)

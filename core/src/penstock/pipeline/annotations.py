@@ -9,7 +9,7 @@ import enum
 import inspect
 import types
 import typing
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import attrs
@@ -29,7 +29,6 @@ _SIMPLE: dict[Any, pa.DataType] = {
     datetime.date: pa.date32(),
     decimal.Decimal: pa.decimal128(38, 18),
 }
-_MANY = (list, tuple, Iterable, Iterator)
 
 
 @frozen

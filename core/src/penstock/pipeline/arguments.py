@@ -114,9 +114,11 @@ def split_commas(text: str) -> list[str]:
 def default_name(kind: Kind, what: str, args: Args) -> str:
     """What a node is called that was given no name."""
     if kind == "step":
-        function = args.get("function") or args.get("when") or args.get("unless")
-        if isinstance(function, Function) and what not in ("branch",):
+        function = args.get("function")
+        if isinstance(function, Function):
             return what if function.name == "lambda" else function.name
+        if what == "branch" and "unless" in args:
+            return "branch-else"
         if what in ("decode", "encode"):
             return f"{what}-{args.get('coder')}"
     return what

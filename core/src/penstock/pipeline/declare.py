@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from attrs import evolve, field, frozen
@@ -139,12 +139,14 @@ class Flow(Verbs):
             raise DeclareError("merge takes other flows", who=self.graph.name, got="none")
         return flow._add("step", "merge", Args(), tuple(heads), name, parallelism, None, None)
 
-    def branch(self, predicate: Any, *, names: Sequence[str] = (None, None)) -> tuple[Flow, Flow]:  # type: ignore[assignment]
+    def branch(
+        self, predicate: Any, *, names: tuple[str | None, str | None] = (None, None)
+    ) -> tuple[Flow, Flow]:
         """Two flows: the records for which the predicate is true, and all the others."""
         yes, no = names
         return (
-            self.step("branch", when=predicate, name=yes or "branch"),
-            self.step("branch", unless=predicate, name=no or "branch-else"),
+            self.step("branch", when=predicate, name=yes),
+            self.step("branch", unless=predicate, name=no),
         )
 
     def mirror(self, *targets: Callable[[Flow], Flow], name: str | None = None) -> Flow:
