@@ -7,6 +7,7 @@ import logging
 from confluent_kafka import KafkaException
 
 from penstock.contracts import Batch
+from penstock.contracts.errors import LayoutError
 from penstock_kafka import clients
 from penstock_kafka.faults import write_fault
 from penstock_kafka.sink import KafkaSink
@@ -38,6 +39,9 @@ def keep_layout(sink: KafkaSink, batch: Batch) -> None:
             _look_for_gap(batch, begun)
             mark = marker(sink, batch.number, batch.partitions)
             member.commit(offsets=[mark], asynchronous=False)
+    except LayoutError:
+        member.close()
+        raise
     except KafkaException as error:
         member.close()
         raise write_fault(f"noting the layout of batch {batch.number}", error) from None
