@@ -14,6 +14,7 @@ from core.tests.coders import avro_strategies
 from core.tests.coders.strategies import batches, flat_types, nested
 from penstock.coders.avro import reference, types
 from penstock.coders.avro.coder import AvroCoder
+from penstock.coders.parts import spans
 from penstock.contracts.errors import OptionError, SchemaError
 from penstock.contracts.options import parse
 
@@ -176,6 +177,13 @@ def test_bad_rows_among_many_are_all_found(penstock_seed):
     assert [error.row for error in done.errors] == bad
     assert done.rows.column("id").to_pylist() == [i for i in range(20_000) if i not in bad]
     assert done.origin.to_pylist() == done.rows.column("id").to_pylist()
+
+
+def test_batches_are_cut_by_rows_and_by_bytes():
+    values = binary(*[bytes(n) for n in (5, 0, 5, 5, 20, 1, 1, 1)])
+    assert list(spans(values, rows=3, size=10)) == [(0, 3), (3, 4), (4, 5), (5, 8)]
+    assert list(spans(values.slice(2, 3), rows=9, size=10)) == [(0, 2), (2, 3)]
+    assert list(spans(binary(), rows=3)) == []
 
 
 def test_a_few_very_long_arrays_are_read_too():

@@ -177,6 +177,14 @@ def test_a_bad_document_is_one_error_and_its_neighbours_are_read(name):
     assert error.row == 1
 
 
+def test_documents_that_make_a_whole_together_stay_apart():
+    halves = [b"<o>", b"</o>", b"<o/><o/>", b"<o/> x", b"<o><![CDATA[", b"]]></o>", b"</r><r>"]
+    for bad in (halves, [b"<o>", b"</o>"], [b"<o/><o/>", b""], [b"</r><r>"]):
+        done = XmlCoder(schema=SCHEMA).decode(binary(ORDER % 1, *bad, ORDER % 2))
+        assert done.rows.column("_id").to_pylist() == [1, 2]
+        assert [error.row for error in done.errors] == list(range(1, len(bad) + 1))
+
+
 def test_errors_never_repeat_the_payload():
     values = [b"CANARY", b'<o id="CANARY"/>', b"<CANARY>", b"<o>&CANARY;</o>"]
     done = XmlCoder(schema=SCHEMA).decode(binary(*values))
@@ -238,6 +246,11 @@ def test_a_filter_may_be_a_condition_and_use_namespaces():
 
 
 @given(st.lists(st.binary(max_size=30) | st.text('<o>/ a="&;1', max_size=20).map(str.encode)))
-def test_any_bytes_give_rows_or_errors(values):
-    done = XmlCoder(schema=SCHEMA).decode(pa.array(values, pa.binary()))
-    assert done.rows.num_rows + len(done.errors) == len(values)
+def test_any_bytes_give_rows_or_errors_as_they_do_alone(values):
+    coder = XmlCoder(schema=SCHEMA)
+    done = coder.decode(pa.array(values, pa.binary()))
+    alone = [coder.decode(binary(value)) for value in values]
+    assert done.rows.to_pylist() == [row for each in alone for row in each.rows.to_pylist()]
+    assert [error.row for error in done.errors] == [
+        i for i, each in enumerate(alone) if each.errors
+    ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,17 @@ def present(values: pa.Array) -> tuple[pa.Array, pa.Array | None]:
         return values, None
     kept = pc.is_valid(values)
     return values.filter(kept), pc.indices_nonzero(kept).cast(pa.int32())
+
+
+def spans(values: pa.Array, rows: int, size: int = 2**28) -> Iterator[tuple[int, int]]:
+    """Runs of at most so many rows and, where a row allows it, so many bytes."""
+    _, offsets = bytes_of(values)
+    start = 0
+    while start < len(values):
+        fits = int(np.searchsorted(offsets, int(offsets[start]) + size, "right")) - 1
+        stop = min(start + rows, max(fits, start + 1), len(values))
+        yield start, stop
+        start = stop
 
 
 def bytes_of(values: pa.Array) -> tuple[np.ndarray, np.ndarray]:

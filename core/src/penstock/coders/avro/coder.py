@@ -20,7 +20,7 @@ from penstock.coders.avro.resolve import Plan, resolve
 from penstock.coders.framing import HEADER, registry_ids
 from penstock.coders.groups import grouped, merged, refused
 from penstock.coders.isolate import isolate
-from penstock.coders.parts import assemble, present, under
+from penstock.coders.parts import assemble, empty, present, spans, under
 from penstock.coders.pieces import joined
 from penstock.coders.registry import (
     Registry,
@@ -213,14 +213,12 @@ class AvroCoder(Coder):
 
 def _decoded(values: pa.Array, writer: str, reader: str, skip: int) -> Decoded:
     plan, schema = _plan(writer, reader)
-    if len(values) <= AT_ONCE:
-        return _chunk(values, plan, schema, writer, reader, skip)
     parts = []
-    for start in range(0, len(values), AT_ONCE):
-        part = values.slice(start, AT_ONCE)
+    for start, stop in spans(values, AT_ONCE):
+        part = values.slice(start, stop - start)
         done = _chunk(part, plan, schema, writer, reader, skip)
-        parts.append((np.arange(start, start + len(part)), done))
-    return merged(parts, schema, len(values), ())
+        parts.append((np.arange(start, stop), done))
+    return merged(parts, schema, len(values), ()) if parts else Decoded(empty(schema))
 
 
 def _chunk(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,7 +13,7 @@ from penstock.coders.isolate import isolate
 from penstock.coders.parts import empty, present, under
 from penstock.coders.schema import only, parse_schema
 from penstock.coders.xml.columns import Paths, Struct
-from penstock.coders.xml.trees import check_xpath, parse, xpath
+from penstock.coders.xml.trees import check_xpath, parse, parse_all, plain, xpath
 from penstock.coders.xml.write import write_rows
 from penstock.contracts.coder import Coder, Decoded, Encoded, ObjectCoder, RowError
 from penstock.contracts.envelope import conform
@@ -23,7 +22,8 @@ from penstock.contracts.options import connector, option
 from penstock.contracts.transform import Objects, Transform, Type
 
 NODE = "xml-node"
-_MADE = threading.local()
+AT_ONCE = 256
+"""Documents parsed as one; a bad one among them sends so many to be parsed alone."""
 
 
 def _is_name(text: str) -> str | None:
@@ -92,7 +92,9 @@ class XmlCoder(Coder):
         kept, rows = present(values)
         outer = Decoded(pa.RecordBatch.from_arrays([kept], names=["value"]), rows)
         schema = self.schema()
-        roots, errors = _roots(kept)
+        # An XPath may climb to the document, which then must be the row's own.
+        apart = self.row != "." or bool(self.paths)
+        roots, errors = _roots(kept) if apart else _roots_together(kept)
         good = [row for row, root in enumerate(roots) if root is not None]
         gather = _Gather(self, schema)
         runs, bad = isolate(
@@ -119,6 +121,19 @@ def _roots(values: pa.Array) -> tuple[list[Any], list[RowError]]:
         except CodecError as error:
             roots.append(None)
             errors.append(RowError(row=row, message=error.message))
+    return roots, errors
+
+
+def _roots_together(values: pa.Array) -> tuple[list[Any], list[RowError]]:
+    roots: list[Any] = []
+    errors: list[RowError] = []
+    for start in range(0, len(values), AT_ONCE):
+        part = values.slice(start, AT_ONCE)
+        found = parse_all(part.to_pylist()) if plain(part) else None
+        if found is None:
+            found, bad = _roots(part)
+            errors += [attrs.evolve(error, row=start + error.row) for error in bad]
+        roots += found
     return roots, errors
 
 

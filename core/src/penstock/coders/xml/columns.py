@@ -99,7 +99,8 @@ class Struct:
             else:
                 self.children[field.name] = index
         self.lists = {i for i, each in enumerate(self.columns) if isinstance(each, List)}
-        self.places: dict[str, int | None] = {}
+        self.all = frozenset(range(len(self.columns)))
+        self.places: dict[str, tuple[int | None, Leaf | None]] = {}
 
     def clear(self) -> None:
         self.valid = []
@@ -115,17 +116,26 @@ class Struct:
 
     def fill(self, element: Any) -> None:
         columns = self.columns
-        missing = set(range(len(columns)))
+        missing = set(self.all)
         places = self.places
         for child in element:
             tag = child.tag
             try:
-                index = places[tag]
+                index, leaf = places[tag]
             except KeyError:
-                index = self.place(tag)
+                index, leaf = self.place(tag)
             if index is None:
                 continue
-            if index in self.lists:
+            if leaf is not None and index in missing:
+                # What Leaf.add does, without two calls for the most common case.
+                text = child.text
+                if text is None or len(child):
+                    leaf.add(child)
+                else:
+                    if leaf.trim:
+                        text = text.strip(_BLANK)
+                    leaf.texts.append(text if text or leaf.may_be_empty else None)
+            elif index in self.lists:
                 columns[index].more(child, index in missing)  # type: ignore[union-attr]
             elif index not in missing:
                 raise CodecError(f"the element {columns[index].where} comes twice")
@@ -143,15 +153,16 @@ class Struct:
         for index in missing:
             columns[index].add_null()
 
-    def place(self, tag: Any) -> int | None:
+    def place(self, tag: Any) -> tuple[int | None, Leaf | None]:
         """Which column an element of this name goes to; names in any namespace are the same."""
         if not isinstance(tag, str):
-            return None
+            return None, None
         if len(self.places) > 10_000:
             self.places.clear()
-        found = self.children.get(tag.rpartition("}")[2])
-        self.places[tag] = found
-        return found
+        index = self.children.get(tag.rpartition("}")[2])
+        into = None if index is None else self.columns[index]
+        self.places[tag] = index, into if isinstance(into, Leaf) else None
+        return self.places[tag]
 
     def add_null(self) -> None:
         self.valid.append(False)

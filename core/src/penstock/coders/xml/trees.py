@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import secrets
 import threading
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from lxml import etree
 
 from penstock.contracts.errors import CodecError, OptionError
@@ -51,6 +54,38 @@ def parse(value: bytes) -> Any:
     if root.getroottree().docinfo.doctype:
         raise CodecError("it declares a document type, which is refused")
     return root
+
+
+def parse_all(values: list[bytes]) -> list[Any] | None:
+    """The root elements of many documents, parsed as one; None if they must be parsed alone.
+
+    An element that nobody can guess follows each document. If these and the documents' roots take
+    turns right under the common root, no document has reached into another.
+    """
+    name = f"g{secrets.token_hex(8)}"
+    guard = f"<{name}/>".encode()
+    try:
+        common = etree.fromstring(b"<r>" + guard.join(values) + guard + b"</r>", _parser())
+    except etree.XMLSyntaxError:
+        return None
+    found = list(common)
+    if len(found) != 2 * len(values) or common.text is not None:
+        return None
+    roots = found[0::2]
+    for root, mark in zip(roots, found[1::2], strict=True):
+        if mark.tag != name or root.tag == name or root.tail or mark.tail:
+            return None
+    return roots
+
+
+def plain(values: pa.Array) -> bool:
+    """Whether documents can be parsed as one: UTF-8 that declares nothing and ends at once."""
+    try:
+        text = values.cast(pa.string())
+    except pa.ArrowInvalid:
+        return False
+    special = pc.match_substring_regex(text, r"<\?xml|<!DOCTYPE|<!--|<!\[CDATA\[|^\s|^$|\x{FEFF}")
+    return not pc.any(special).as_py()
 
 
 def xpath(text: str, namespaces: dict[str, str]) -> Any:
