@@ -35,6 +35,8 @@ from penstock.spark.queues.processes import ReceiverProcess, stop_all
 from penstock.spark.queues.spool import Spool
 from penstock.spark.source import Finish
 
+FILL_WITHIN, FILL_PAUSE = 1.0, 0.2
+
 
 class PessimisticReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans batches from segments; its receivers are child processes on the driver's host."""
@@ -150,6 +152,7 @@ class _Line:
         if self.available_now:
             if not self._await_target():
                 return start
+            self._fill()
         elif self._options.max_wait:
             self._await_rows()
         with self._calls:
@@ -179,7 +182,7 @@ class _Line:
         numbers = [receiver.numbers for receiver in self._receivers]
         depths = [n["depth"] for n in numbers if n.get("depth") is not None]
         with self._calls:
-            waiting = sum(segment.rows for segment in self._spool.waiting())
+            waiting = self._ready()
         depth = max(depths, default=None)
         return {
             "node": self._ctx.node,
@@ -217,12 +220,12 @@ class _Line:
             consumer.close()
         if depth is None:
             return None
-        return depth + sum(segment.rows for segment in self._spool.waiting())
+        return depth + self._ready()
 
     def _await_rows(self) -> None:
         deadline = time.monotonic() + self._options.max_wait
         while time.monotonic() < deadline:
-            waiting = sum(segment.rows for segment in self._spool.waiting())
+            waiting = self._ready()
             if not 0 < waiting < self._options.max_rows:
                 return
             time.sleep(0.01)
@@ -243,6 +246,19 @@ class _Line:
             for receiver in self._receivers:
                 receiver.look()
             time.sleep(0.02)
+
+    def _fill(self) -> None:
+        """All there is will be read anyway: as long as more pours in, a fuller batch is cheaper."""
+        deadline, ready = time.monotonic() + FILL_WITHIN, self._ready()
+        while ready < self._options.max_rows and time.monotonic() < deadline:
+            seen = ready
+            time.sleep(FILL_PAUSE)
+            ready = self._ready()
+            if ready == seen:
+                return
+
+    def _ready(self) -> int:
+        return sum(segment.rows for segment in self._spool.waiting())
 
     def _busy(self) -> bool:
         """Whether messages may still come: the broker has some, or is being looked for."""
