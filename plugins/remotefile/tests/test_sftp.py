@@ -1,12 +1,14 @@
 import base64
 import os
 import pickle
+import subprocess
 import threading
 
 import pyarrow as pa
 import pytest
 from attrs import evolve
 
+from penstock.conformance.waiting import until
 from penstock.contracts import Batch, Context, Limit, Secret
 from penstock.contracts.errors import (
     DataLossError,
@@ -166,6 +168,22 @@ def test_keys_of_all_types_with_a_passphrase(sshd, folder, tmp_path, kind):
             **options(sshd, folder, private_key=str(key), passphrase=Secret("wrong"))
         ).check()
     assert "wrong" not in str(caught.value)
+
+
+@pytest.fixture
+def agent(sshd, tmp_path, monkeypatch):
+    socket = tmp_path / "agent"
+    process = subprocess.Popen(["ssh-agent", "-D", "-a", str(socket)], stdout=subprocess.DEVNULL)
+    monkeypatch.setenv("SSH_AUTH_SOCK", str(socket))
+    until(socket.exists, within=10, why="the agent listens")
+    sshd.run(["ssh-add", "-q", str(sshd.private_key)], env={"SSH_AUTH_SOCK": str(socket)})
+    yield
+    process.terminate()
+    process.wait()
+
+
+def test_an_agent_holds_the_key(sshd, folder, agent):
+    RemoteFiles(**options(sshd, folder, private_key=None, agent=True)).check()
 
 
 def test_a_password_in_the_url_is_refused():

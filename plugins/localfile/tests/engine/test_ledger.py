@@ -60,3 +60,14 @@ def test_a_file_that_is_no_ledger_is_told(tmp_path):
 def test_the_ledger_of_another_place_is_refused(ledger, tmp_path):
     with pytest.raises(PositionError, match="another origin"):
         Ledger(str(tmp_path / "state"), "elsewhere")
+
+
+def test_names_are_found_wherever_the_index_keeps_them(ledger, tmp_path, monkeypatch):
+    monkeypatch.setattr("penstock_localfile.engine.ledger._RECENT", 10)
+    for start in range(0, 100, 7):
+        ledger.append(entries(*(b"%d" % n for n in range(start, start + 7))))
+        assert set(ledger.find([b"0", b"%d" % (start + 6), b"x"])) == {b"0", b"%d" % (start + 6)}
+    again = Ledger(str(tmp_path / "state"), "here")
+    names = [b"%d" % n for n in range(105)]
+    assert set(again.find(names)) == set(names)
+    again.close()

@@ -25,14 +25,21 @@ CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WIT
 CREATE TABLE IF NOT EXISTS files (
     number INTEGER PRIMARY KEY,
     path BLOB NOT NULL,
-    hash INTEGER NOT NULL,
     size INTEGER NOT NULL,
     modified INTEGER NOT NULL,
     tag TEXT NOT NULL,
     version INTEGER NOT NULL
 );
-CREATE INDEX IF NOT EXISTS by_hash ON files (hash);
+CREATE TABLE IF NOT EXISTS recent (
+    hash INTEGER NOT NULL, number INTEGER NOT NULL, PRIMARY KEY (hash, number)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS older (
+    hash INTEGER NOT NULL, number INTEGER NOT NULL, PRIMARY KEY (hash, number)
+) WITHOUT ROWID;
 """
+# Hashes fall all over an index. New ones go to a small one, so that a batch writes few pages
+# however large the other has become; it takes them over many at a time.
+_RECENT = 20_000
 
 
 @frozen
@@ -78,6 +85,7 @@ class Ledger:
             raise _broken(error, place) from error
         self._place = place
         self.count = self._counted()
+        (self._unsorted,) = self._db.execute("SELECT count(*) FROM recent").fetchone()
         self.id = self.get("id")
 
     def _settle(self, origin: str, place: str) -> None:
@@ -128,10 +136,12 @@ class Ledger:
         for at in range(0, len(paths), 500):
             some = {path: _hash(path) for path in paths[at : at + 500]}
             marks = ",".join("?" * len(some))
+            hashes = list(some.values())
             rows = self._db.execute(
-                "SELECT number, path, size, modified, tag, version FROM files "
-                f"WHERE hash IN ({marks}) ORDER BY number",
-                list(some.values()),
+                "SELECT number, path, size, modified, tag, version FROM files WHERE number IN ("
+                f"SELECT number FROM recent WHERE hash IN ({marks}) UNION ALL "
+                f"SELECT number FROM older WHERE hash IN ({marks})) ORDER BY number",
+                hashes + hashes,
             )
             for row in rows:
                 if row[1] in some:
@@ -161,13 +171,23 @@ class Ledger:
             with self._transaction():
                 self.verify()
                 rows = [
-                    (n, e.path, _hash(e.path), e.size, e.modified, e.tag, version)
+                    (n, e.path, e.size, e.modified, e.tag, version)
                     for n, (e, version) in enumerate(new, self.count)
                 ]
-                self._db.executemany("INSERT INTO files VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+                self._db.executemany("INSERT INTO files VALUES (?, ?, ?, ?, ?, ?)", rows)
+                self._index(rows)
         except sqlite3.Error as error:
             raise _broken(error, self._place) from error
         self.count += len(rows)
+
+    def _index(self, rows: list[tuple[int, bytes, int, int, str, int]]) -> None:
+        hashes = sorted((_hash(row[1]), row[0]) for row in rows)
+        self._db.executemany("INSERT INTO recent VALUES (?, ?)", hashes)
+        self._unsorted += len(rows)
+        if self._unsorted > _RECENT:
+            self._db.execute("INSERT INTO older SELECT * FROM recent ORDER BY hash")
+            self._db.execute("DELETE FROM recent")
+            self._unsorted = 0
 
     def between(self, start: int, end: int) -> list[Logged]:
         """The files with start <= number < end."""
