@@ -20,7 +20,7 @@ POINTS = [
     "sinks-finished@5",
 ]
 
-pytestmark = pytest.mark.faults
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(1200)]
 
 
 def lines(folder):
@@ -38,7 +38,7 @@ def seeded(folder, oracle, form):
 
 def killed(tmp_path, script, strikes):
     driver = Driver([DRIVERS / script, tmp_path], folder=tmp_path / "killed", strikes=strikes)
-    driver.finish(within=180)
+    driver.finish(within=300)
     assert driver.lives == len(strikes) + 1
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(500)]
 
 
 def lines(folder):
@@ -16,7 +16,7 @@ def lines(folder):
 def test_batch_stream_and_pipeline_run_where_executors_are_processes_of_their_own(tmp_path):
     driver = Path(__file__).with_name("cluster_driver.py")
     done = subprocess.run(
-        [sys.executable, str(driver), str(tmp_path)], capture_output=True, text=True, timeout=280
+        [sys.executable, str(driver), str(tmp_path)], capture_output=True, text=True, timeout=480
     )
     assert done.returncode == 0, done.stderr[-3000:]
     records = [f"record {n}" for n in range(1000)]
