@@ -19,6 +19,7 @@ pytestmark = [
     pytest.mark.faults,
     pytest.mark.server,
     pytest.mark.spark,
+    pytest.mark.slow,
     pytest.mark.timeout(2400),
 ]
 
@@ -51,7 +52,7 @@ def strikes(seed: int, points: list[str], count: int, most: int) -> list[str]:
 @pytest.mark.parametrize("delivery", ["optimistic", "pessimistic"])
 @pytest.mark.parametrize(
     ("ids", "faults"),
-    [(6_000, 3), pytest.param(20_000, 30, marks=pytest.mark.slow)],
+    [(6_000, 3), (20_000, 30)],
     ids=["short", "long"],
 )
 def test_a_killed_stream_keeps_its_guarantee(

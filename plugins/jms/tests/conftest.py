@@ -5,6 +5,8 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 
+from penstock.conformance.killed import KilledClauses
+from penstock.conformance.through_spark import SparkClauses
 from penstock.contracts import Batch, Consumer, Context, Lease, Limit, Receipt
 from penstock.contracts.envelope import ENVELOPE, conform
 from penstock.contracts.options import parse
@@ -13,6 +15,16 @@ from penstock_jms.client import Client
 from tests.brokers import jars
 
 JAKARTA = ("org.apache.activemq:artemis-jakarta-client-all:2.42.0",)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Clauses that start Spark take minutes beside a broker: they belong to the full run."""
+    heavy = {*vars(KilledClauses), *vars(SparkClauses)}
+    for item in items:
+        cls = getattr(item, "cls", None)
+        if cls is not None and getattr(cls, "connector", None) == "jms" and item.name in heavy:
+            item.add_marker(pytest.mark.slow)
 
 
 class Place:

@@ -78,6 +78,7 @@ def test_an_object_message_is_never_opened(place, raw):
     assert second["value"] == b"after"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("session", ["transacted", "client"])
 def test_an_object_message_moves_aside_when_its_neighbours_are_acknowledged(place, raw, session):
     raw.send(raw.session.createTextMessage("before"))
@@ -98,6 +99,7 @@ def test_an_object_message_moves_aside_when_its_neighbours_are_acknowledged(plac
     assert headers(moved) == {"jms.body": b"object", "from": b"somebody"}
 
 
+@pytest.mark.slow
 def test_object_messages_alone_are_moved_at_once(place, raw):
     _send_object(raw)
     _send_object(raw)
