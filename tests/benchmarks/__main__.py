@@ -9,7 +9,9 @@ from penstock.contracts.errors import did_you_mean
 
 def main() -> int:
     known = sorted(
-        p.stem for p in Path(__file__).parent.glob("[a-z]*.py") if p.stem not in ("measure", "bare", "discard")
+        p.stem
+        for p in Path(__file__).parent.glob("[a-z]*.py")
+        if p.stem not in ("measure", "bare", "discard")
     )
     if len(sys.argv) < 2 or sys.argv[1] not in known:
         wanted = sys.argv[1] if len(sys.argv) > 1 else ""
