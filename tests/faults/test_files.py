@@ -11,7 +11,7 @@ DRIVERS = Path(__file__).parent / "drivers"
 ROWS = 5_000
 FILES = 10
 
-pytestmark = pytest.mark.faults
+pytestmark = [pytest.mark.faults, pytest.mark.slow]
 
 
 @pytest.mark.parametrize(
