@@ -20,7 +20,12 @@ from tests.brokers.kafka import Kafka
 from tests.brokers.ports import free_port
 from tests.faults.proxy import Proxy
 
-pytestmark = [pytest.mark.faults, pytest.mark.server, pytest.mark.spark]
+pytestmark = [
+    pytest.mark.faults,
+    pytest.mark.server,
+    pytest.mark.spark,
+    pytest.mark.timeout(900),
+]
 DRIVER = Path(__file__).parent / "kafka_driver.py"
 PARTITIONS = 2
 POINTS = ["offsets-logged", "mid-write", "tasks-written", "sink-finished", "sinks-finished"]
