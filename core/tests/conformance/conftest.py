@@ -1,0 +1,15 @@
+"""Clauses of the little broker that take several lives of a driver run with `tox run -e full`.
+
+The queue connectors have them in the default run, against their real brokers.
+"""
+
+import pytest
+
+LONG = ("que_02", "que_03", "que_04", "shp_06", "snk_09", "snk_17")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if "TestSockets" in item.nodeid and any(f"test_{name}_" in item.nodeid for name in LONG):
+            item.add_marker(pytest.mark.slow)
