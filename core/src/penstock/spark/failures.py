@@ -69,7 +69,7 @@ def secrets_of(connector: Configured) -> list[str]:
     """The literal values a text about this connector must not hold."""
     found: list[str] = []
     for spec in specs(type(connector)):
-        value = getattr(connector, spec.name)
+        value = spec.of(connector)
         for each in value.values() if isinstance(value, dict) else [value]:
             if isinstance(each, Secret):
                 try:
