@@ -11,6 +11,14 @@ from penstock.contracts import ENVELOPE
 from penstock_kafka import clients
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The suite over TLS and SASL restarts its broker often: it belongs to the full run."""
+    for item in items:
+        if getattr(getattr(item, "cls", None), "__name__", "") == "TestKafka":
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture
 def new_topic(kafka) -> Callable[..., str]:
     def make(partitions: int = 1, **config: str) -> str:

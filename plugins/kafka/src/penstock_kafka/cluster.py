@@ -17,7 +17,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from penstock.contracts.errors import PenstockError, ReadError
+from penstock.contracts.errors import EphemeralReadError, PenstockError, ReadError
 from penstock_kafka.faults import kafka_error, passing, read_fault, settings_fault
 from penstock_kafka.positions import Place
 from penstock_kafka.settings import revealed
@@ -128,6 +128,16 @@ class Cluster:
                     raise read_fault(doing, self._refused) from None
                 if not passing(kafka_error(error)) or time.monotonic() > deadline:
                     raise self._fault(doing, error) from None
+            except TimeoutError:
+                if self._refused is not None:
+                    raise read_fault(doing, self._refused) from None
+                if time.monotonic() > deadline:
+                    raise EphemeralReadError(
+                        f"{doing}: the cluster does not answer",
+                        who=WHO,
+                        got=f"no answer within {self._source.timeout:g} s",
+                        fix="see that the servers run and can be reached",
+                    ) from None
             time.sleep(0.1)
 
     def _fault(self, doing: str, error: KafkaException) -> PenstockError:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 import pyarrow as pa
+from attrs import evolve
 
 from penstock.contracts import (
     ENVELOPE,
@@ -188,6 +189,14 @@ class KafkaSource(ReplayableSource):
         from penstock_kafka.planner import KafkaPlanner
 
         return KafkaPlanner(self)
+
+    def check(self) -> None:
+        """Ask the cluster once, without the patience of a running query."""
+        planner = evolve(self, timeout=min(self.timeout, 8.0)).planner(Context(node="check"))
+        try:
+            planner.initial()
+        finally:
+            planner.close()
 
     def read(self, part: Part) -> Iterator[pa.RecordBatch]:
         from penstock_kafka.fetch import read
