@@ -16,7 +16,7 @@ from tests.faults.queue_amqp import (
     connections_cut,
 )
 
-pytestmark = [pytest.mark.faults, pytest.mark.server, pytest.mark.spark]
+pytestmark = [pytest.mark.faults, pytest.mark.server, pytest.mark.spark, pytest.mark.slow]
 POINTS = {
     "optimistic": ["ledger-write", "ledger-finished", "before-ack"],
     "pessimistic": ["segment-written", "manifest-written", "ledger-write", "ledger-finished"],
@@ -57,7 +57,6 @@ def test_kills_at_named_points_and_a_broker_kill(rig):
     verdict.require()
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("rig", [("optimistic", 20_000), ("pessimistic", 20_000)], indirect=True)
 def test_thirty_faults(rig, penstock_seed):

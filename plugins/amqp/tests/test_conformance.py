@@ -8,7 +8,7 @@ from tests.brokers.rabbitmq import RabbitMQ
 
 from .conftest import Place
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

@@ -79,6 +79,12 @@ class SwiftConnection(pika.SelectConnection):
         self._tags = {}
         self._number = number
 
+    def abandon(self) -> None:
+        """Drop the socket of a peer that does not answer a close."""
+        transport = getattr(self, "_transport", None)
+        if transport is not None:
+            transport.abort()
+
     def _on_data_available(self, data_in: bytes) -> None:
         if self._number is None:
             super()._on_data_available(data_in)

@@ -120,6 +120,9 @@ class Link:
                 deadline = time.monotonic() + 5
                 while not connection.is_closed and time.monotonic() < deadline:
                     self._turn(0.5)
+                if not connection.is_closed:
+                    connection.abandon()
+                    self._turn(0.0)
             except pika.exceptions.AMQPError as error:
                 log.debug("closing: %r", error)
         if self._loop is not None:
