@@ -249,11 +249,12 @@ class SinkClauses:
     @clause("SNK-16", "headers reach the place", needs="headers", sides=("sink",))
     def test_snk_16_headers(self, rig: Rig) -> None:
         """Where the connector can also be read, a record comes back with the headers it was
-        written with, in order."""
+        written with, in order; what a broker adds on delivery comes after them."""
         _same(
             rig,
             "headers",
             lambda record: [{"key": name, "value": value} for name, value in record.headers],
+            among=len(made(rig.oracle(1))[0].headers),
         )
 
     @clause("SNK-18", "a lost server is an ephemeral error", needs="reconnects")
@@ -316,7 +317,10 @@ def _values(rig: Rig) -> list[bytes]:
     return values_of(rig.read_all())
 
 
-def _same(rig: Rig, column: str, wanted: Callable[[Record], object]) -> None:
+def _same(
+    rig: Rig, column: str, wanted: Callable[[Record], object], among: int | None = None
+) -> None:
+    """Whether a column comes back as it was written; `among` looks at so many elements only."""
     if rig.connector.source is None:
         raise AssertionError(f"{column} is declared, but nothing can read it back: add a source")
     oracle = rig.oracle(ROWS)
@@ -331,5 +335,6 @@ def _same(rig: Rig, column: str, wanted: Callable[[Record], object]) -> None:
     for rows in batches:
         there = column_of(rows, column)
         assert there is not None, f"rows have no {column}"
-        found.update(zip(rig.ids([rows]), there.to_pylist(), strict=True))
+        values = [v if among is None or v is None else v[:among] for v in there.to_pylist()]
+        found.update(zip(rig.ids([rows]), values, strict=True))
     assert found == {record.id: wanted(record) for record in records}
