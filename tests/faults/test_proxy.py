@@ -135,9 +135,10 @@ def test_a_request_is_delivered_and_its_reply_is_not(connect, proxy, server):
 
 
 def test_a_server_that_is_down_shows_as_a_reset():
+    # The reset may come while the client is still connecting.
     with (
         Proxy(target=1) as proxy,
-        socket.create_connection(("127.0.0.1", proxy.port), timeout=5) as client,
         pytest.raises(ConnectionError),
+        socket.create_connection(("127.0.0.1", proxy.port), timeout=5) as client,
     ):
         ask(client)
