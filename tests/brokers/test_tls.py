@@ -29,7 +29,7 @@ def stranger(tmp_path_factory):
 def greet(port, ca, host="127.0.0.1"):
     trusting = ssl.create_default_context(cafile=ca)
     with (
-        socket.create_connection(("127.0.0.1", port), timeout=10) as plain,
+        socket.create_connection(("127.0.0.1", port), timeout=30) as plain,
         trusting.wrap_socket(plain, server_hostname=host) as secured,
     ):
         return secured.version()
@@ -48,7 +48,7 @@ def test_only_who_trusts_the_authority_and_the_name_connects(server, authority, 
 def test_kafka_over_tls_and_with_a_password(authority, stranger):
     def topics(kafka, **settings):
         client = AdminClient({"log_level": 0, "ssl.ca.location": str(authority.ca), **settings})
-        return client.list_topics(timeout=5)
+        return client.list_topics(timeout=30)
 
     for kafka in running(Kafka(tls=authority)):
         tls = {"bootstrap.servers": kafka.tls_address, "security.protocol": "SSL"}
