@@ -48,7 +48,7 @@ def test_only_who_trusts_the_authority_and_the_name_connects(server, authority, 
 def test_kafka_over_tls_and_with_a_password(authority, stranger):
     def topics(kafka, **settings):
         client = AdminClient({"log_level": 0, "ssl.ca.location": str(authority.ca), **settings})
-        return client.list_topics(timeout=30)
+        return client.list_topics(timeout=10)
 
     for kafka in running(Kafka(tls=authority)):
         tls = {"bootstrap.servers": kafka.tls_address, "security.protocol": "SSL"}
