@@ -21,10 +21,12 @@ class Environment:
         uv("venv", "--quiet", "--python", sys.executable, str(folder))
 
     def install(self, *wheels: Path) -> None:
-        """Install wheels and, from the index, what they need; PySpark from where it is kept."""
+        """Install wheels and what they need: ours from beside them, PySpark from where it is
+        kept, the rest from the index."""
         given = (*wheels, pyspark())
         requirements = [f"{metadata(one)['Name']} @ {one.resolve().as_uri()}" for one in given]
-        uv("pip", "install", "--quiet", "--python", str(self.python), *requirements)
+        beside = ("--find-links", str(wheels[0].resolve().parent))
+        uv("pip", "install", "--quiet", "--python", str(self.python), *beside, *requirements)
 
     def run(self, *command: str, within: float = 180) -> str:
         """Run a program of this environment far from the source tree; what it printed."""
