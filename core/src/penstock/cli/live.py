@@ -22,7 +22,7 @@ class View:
         self._began = time.monotonic()
         self._said = 0.0
         self._live: Any = None
-        self._batch: Any = None
+        self._text = ""
 
     def __enter__(self) -> View:
         if self._terminal:
@@ -60,10 +60,10 @@ class View:
             return
         if self._quiet or not progress["nodes"]:
             return
-        now = time.monotonic()
-        if last or (now - self._said > _EVERY and progress["batch"] != self._batch):
-            self._said, self._batch = now, progress["batch"]
-            click.echo(line(progress), err=True)
+        now, text = time.monotonic(), line(progress)
+        if text != self._text and (last or now - self._said > _EVERY):
+            self._said, self._text = now, text
+            click.echo(text, err=True)
 
 
 def line(progress: dict[str, Any]) -> str:
