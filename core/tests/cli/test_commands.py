@@ -192,15 +192,18 @@ print(out.decode().replace("\\r", ""))
 """
 
 
-def test_listing_connectors_is_quick_and_imports_no_spark():
-    code = (
+def cpu_seconds(code):
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return (after.ru_utime + after.ru_stime) - (before.ru_utime + before.ru_stime)
+
+
+def test_listing_connectors_costs_little_more_than_arrow_and_imports_no_spark():
+    listing = (
         "import sys; from penstock.cli import main\n"
         "try:\n    main(['connectors'])\nexcept SystemExit:\n    pass\n"
         "assert 'pyspark' not in sys.modules, 'pyspark was imported'"
     )
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    spent = (after.ru_utime + after.ru_stime) - (before.ru_utime + before.ru_stime)
-    # 0.5 s is the promise; a machine that does other things at once may take longer.
-    assert spent < 1.0
+    # Seconds depend on the machine and on what else it does; the ratio does not.
+    assert cpu_seconds(listing) < 4 * cpu_seconds("import pyarrow")
