@@ -15,11 +15,7 @@ from penstock.contracts.plugin import Connector
 from penstock.registry import Listed
 
 
-class _ListOrShow(click.Group):
-    """A group that lists when it is called alone."""
-
-
-@click.group(cls=_ListOrShow, invoke_without_command=True)
+@click.group(invoke_without_command=True)
 @click.pass_context
 @json_option
 def connectors(ctx: click.Context, as_json: bool) -> None:
@@ -76,7 +72,7 @@ def _schema(classes: list[type]) -> dict[str, Any]:
     return merged
 
 
-@click.group(cls=_ListOrShow, invoke_without_command=True)
+@click.group(invoke_without_command=True)
 @click.pass_context
 @json_option
 def coders(ctx: click.Context, as_json: bool) -> None:

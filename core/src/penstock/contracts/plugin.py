@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from attrs import field, frozen
 
@@ -65,8 +64,3 @@ CAPABILITIES: dict[str, str] = {
     "exactly-once": "the sink's promise is idempotent",
     "typed": "rows have columns of their own, not only bytes",
 }
-
-
-def describe(found: Any) -> str:
-    """What an entry point gave, for an error that says it is no connector."""
-    return f"{type(found).__module__}.{type(found).__qualname__}"
