@@ -13,20 +13,24 @@ from penstock.spark.queues.ending import Ending
 
 lock = threading.RLock()
 
+def say(word):
+    # Not print: a signal handler may run while it holds the lock of stdout, which "stopped" needs.
+    os.write(1, word.encode() + b"\\n")
+
 def stop():
     # As the receivers do: another thread must get the lock that the interrupted call held.
-    other = threading.Thread(target=lambda: lock.acquire() and print("stopped", flush=True))
+    other = threading.Thread(target=lambda: lock.acquire() and say("stopped"))
     other.start()
     other.join(10)
 
 ending = Ending(stop)
-print("ready", flush=True)
+say("ready")
 if sys.argv[1] == "inside":
     with ending.call(), lock:
-        print("inside", flush=True)
+        say("inside")
         time.sleep(60)
 else:
-    print("idle", flush=True)
+    say("idle")
     time.sleep(60)
 """
 
