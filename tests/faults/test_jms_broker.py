@@ -19,7 +19,8 @@ from penstock.conformance.waiting import until
 from penstock.contracts import ENVELOPE, Batch, Context, Limit
 from penstock.contracts.errors import EphemeralError
 from penstock.contracts.options import parse
-from penstock_jms import JmsSink, JmsSource
+from penstock_jms.sink import JmsSink
+from penstock_jms.source import JmsSource
 from tests.brokers.artemis import Artemis
 from tests.brokers.fixtures import running
 from tests.faults.proxy import Proxy

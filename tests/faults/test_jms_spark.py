@@ -10,7 +10,7 @@ import pytest
 from penstock.conformance.kill import Driver
 from penstock.conformance.oracle import Oracle
 from penstock.contracts.options import parse
-from penstock_jms import JmsSource
+from penstock_jms.source import JmsSource
 from tests.brokers.artemis import Artemis
 from tests.brokers.fixtures import running
 from tests.faults.test_jms_broker import drain, fill, options

@@ -9,7 +9,10 @@ import sys
 import pytest
 from click.testing import CliRunner
 
+from penstock import registry
 from penstock.cli import main
+from penstock.contracts import Connector
+from penstock.registry import Listed
 
 SOUND = """
 name: orders
@@ -142,6 +145,17 @@ def test_doctor_finds_this_machine_fit(run, pipeline):
     assert found["source generator"]["ok"]
 
 
+def test_doctor_imports_what_a_listing_leaves_alone(run, monkeypatch):
+    broken = Connector(name="pump", sink="no_such_module:Sink")
+    entry = registry.entry("connectors", "stdout")
+    monkeypatch.setattr(
+        registry, "listing", lambda kind: [Listed(entry, broken)] if kind == "connectors" else []
+    )
+    done = run("doctor")
+    assert done.exit_code == 3
+    assert "No module named 'no_such_module'" in done.stdout
+
+
 def test_doctor_without_java_exits_3_and_says_what_to_install(run, monkeypatch, tmp_path):
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -150,16 +164,22 @@ def test_doctor_without_java_exits_3_and_says_what_to_install(run, monkeypatch, 
     assert "install a JDK 17" in done.stdout
 
 
-def test_a_java_too_old_is_one_sentence(run, monkeypatch, tmp_path, pipeline):
+def test_a_java_too_old_is_one_sentence(tmp_path, pipeline):
     (tmp_path / "bin").mkdir()
     java = tmp_path / "bin" / "java"
     java.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\"' >&2\n")
     java.chmod(0o755)
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    done = run("run", pipeline())
-    assert done.exit_code == 3
+    # In a process of its own: one that has a Spark session already needs no other Java.
+    done = subprocess.run(
+        [sys.executable, "-m", "penstock", "run", pipeline()],
+        env={**os.environ, "JAVA_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 3
     assert "Spark needs Java 17 or newer, Java 11 was found" in done.stderr
-    assert "Traceback" not in done.output
+    assert "Traceback" not in done.stderr + done.stdout
 
 
 def test_a_listing_fits_a_narrow_terminal(run, monkeypatch):
@@ -199,11 +219,12 @@ def cpu_seconds(code):
     return (after.ru_utime + after.ru_stime) - (before.ru_utime + before.ru_stime)
 
 
-def test_listing_connectors_costs_little_more_than_arrow_and_imports_no_spark():
+def test_listing_connectors_takes_under_half_a_second_of_cpu_and_imports_neither_spark_nor_arrow():
     listing = (
         "import sys; from penstock.cli import main\n"
         "try:\n    main(['connectors'])\nexcept SystemExit:\n    pass\n"
-        "assert 'pyspark' not in sys.modules, 'pyspark was imported'"
+        "heavy = {'pyspark', 'pyarrow', 'numpy'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
     )
-    # Seconds depend on the machine and on what else it does; the ratio does not.
-    assert cpu_seconds(listing) < 4 * cpu_seconds("import pyarrow")
+    # The best of three: a busy machine adds to the CPU seconds of what it runs.
+    assert min(cpu_seconds(listing) for _ in range(3)) < 0.5

@@ -10,8 +10,9 @@ from penstock.conformance.through_spark import SparkClauses
 from penstock.contracts import Batch, Consumer, Context, Lease, Limit, Receipt
 from penstock.contracts.envelope import ENVELOPE, conform
 from penstock.contracts.options import parse
-from penstock_jms import JmsSink, JmsSource
 from penstock_jms.client import Client
+from penstock_jms.sink import JmsSink
+from penstock_jms.source import JmsSource
 from tests.brokers import jars
 
 JAKARTA = ("org.apache.activemq:artemis-jakarta-client-all:2.42.0",)

@@ -6,7 +6,9 @@ import pytest
 
 from penstock.contracts.errors import OptionError, SetupError
 from penstock.contracts.options import parse, to_strings
-from penstock_jms import JmsSink, JmsSource, jvm
+from penstock_jms import jvm
+from penstock_jms.sink import JmsSink
+from penstock_jms.source import JmsSource
 
 QUEUE = {"queue": "q", "url": "tcp://localhost:61616"}
 

@@ -5,7 +5,7 @@ from penstock.contracts import Batch, Context, Promise
 from penstock.contracts.envelope import undecoded
 from penstock.contracts.errors import EphemeralWriteError, SchemaError, WriteError
 from penstock.contracts.options import parse
-from penstock_jms import JmsSink
+from penstock_jms.sink import JmsSink
 
 from .conftest import envelopes, headers
 

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 from penstock.contracts import Batch, Context
-from penstock_kafka import KafkaSink, KafkaSource
+from penstock_kafka.sink import KafkaSink
+from penstock_kafka.source import KafkaSource
 from tests.brokers import jars
 from tests.brokers.server import program
 

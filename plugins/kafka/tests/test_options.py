@@ -7,7 +7,9 @@ import pytest
 from penstock.contracts import Secret
 from penstock.contracts.errors import OptionError
 from penstock.contracts.options import parse, shown
-from penstock_kafka import KafkaSink, KafkaSource, connector
+from penstock_kafka import connector
+from penstock_kafka.sink import KafkaSink
+from penstock_kafka.source import KafkaSource
 
 
 def source(**given):

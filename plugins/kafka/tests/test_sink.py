@@ -13,7 +13,9 @@ from penstock.conformance.waiting import until
 from penstock.contracts import UNDECODED, Batch, Context, Promise
 from penstock.contracts.envelope import undecoded
 from penstock.contracts.errors import EphemeralError, LayoutError, SchemaError, WriteError
-from penstock_kafka import KafkaSink, KafkaSource, clients
+from penstock_kafka import clients
+from penstock_kafka.sink import KafkaSink
+from penstock_kafka.source import KafkaSource
 from penstock_kafka.transactions import base_name
 
 from .conftest import envelopes, witness

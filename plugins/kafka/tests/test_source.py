@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from penstock.contracts import ENVELOPE, Context, Limit
 from penstock.contracts.errors import DataLossError, PositionError, ReadError
-from penstock_kafka import KafkaSource
+from penstock_kafka.source import KafkaSource
 
 pytestmark = pytest.mark.server
 

@@ -5,11 +5,11 @@ import pytest
 
 from penstock.contracts import Context, Limit
 from penstock.contracts.errors import ReadError
-from penstock_localfile import LocalFiles
 from penstock_localfile.engine import afterwards
 from penstock_localfile.engine.discovery import Discovery, Rules
 from penstock_localfile.engine.ledger import Ledger
 from penstock_localfile.engine.local import LocalStorage
+from penstock_localfile.source import LocalFiles
 
 
 @pytest.fixture

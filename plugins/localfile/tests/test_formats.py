@@ -11,7 +11,7 @@ import pytest
 
 from penstock.contracts import Context, Limit
 from penstock.contracts.errors import OptionError, ReadError, SchemaError
-from penstock_localfile import LocalFiles
+from penstock_localfile.source import LocalFiles
 
 DDL = "id BIGINT, name STRING, amount DOUBLE"
 RECORDS = [{"id": i, "name": f"näme {i}", "amount": i / 4} for i in range(1000)]

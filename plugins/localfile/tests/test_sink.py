@@ -10,8 +10,8 @@ from attrs import evolve
 
 from penstock.contracts import Batch, Context, Receipt
 from penstock.contracts.errors import OptionError, SchemaError, WriteError
-from penstock_localfile import LocalFileSink
 from penstock_localfile.engine import publishing
+from penstock_localfile.sink import LocalFileSink
 
 SCHEMA = pa.schema([pa.field("value", pa.binary())])
 

@@ -11,7 +11,8 @@ from attrs import evolve
 from penstock.contracts import ENVELOPE, Batch, Context
 from penstock.contracts.envelope import undecoded
 from penstock.contracts.errors import OptionError, SchemaError
-from penstock_localfile import LocalFiles, LocalFileSink
+from penstock_localfile.sink import LocalFileSink
+from penstock_localfile.source import LocalFiles
 
 ROWS = [
     {"id": i, "name": None if i % 7 == 0 else f'n"ä,{i}', "country": "de" if i % 2 else "fr"}

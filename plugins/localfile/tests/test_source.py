@@ -12,7 +12,7 @@ from penstock.contracts.errors import (
     ReadError,
 )
 from penstock.contracts.options import parse
-from penstock_localfile import LocalFiles
+from penstock_localfile.source import LocalFiles
 
 
 @pytest.fixture

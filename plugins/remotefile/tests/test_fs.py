@@ -5,7 +5,8 @@ import pytest
 
 from penstock.contracts import Batch, Context, Limit
 from penstock.contracts.errors import ReadError
-from penstock_remotefile import RemoteFiles, RemoteFileSink
+from penstock_remotefile.sink import RemoteFileSink
+from penstock_remotefile.source import RemoteFiles
 
 fsspec = pytest.importorskip("fsspec")
 SCHEMA = pa.schema([pa.field("value", pa.binary())])

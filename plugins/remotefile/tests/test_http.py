@@ -7,7 +7,7 @@ import pytest
 from penstock.contracts import Context
 from penstock.contracts.errors import DataLossError, OptionError, ReadError
 from penstock.contracts.options import parse, shown
-from penstock_remotefile import RemoteFiles
+from penstock_remotefile.source import RemoteFiles
 
 FILES = {"/a.txt": b"one\ntwo\n", "/big": b"0123456789" * 50_000}
 

@@ -17,8 +17,9 @@ from penstock.contracts.errors import (
     ReadError,
     WriteError,
 )
-from penstock_remotefile import RemoteFiles, RemoteFileSink
 from penstock_remotefile.login import close_all, fingerprint
+from penstock_remotefile.sink import RemoteFileSink
+from penstock_remotefile.source import RemoteFiles
 
 pytestmark = pytest.mark.server
 SCHEMA = pa.schema([pa.field("value", pa.binary())])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import sys
 from importlib.metadata import PackageNotFoundError, version
+from typing import Any
 
 import click
 from attrs import asdict, frozen
@@ -13,6 +14,7 @@ from penstock import registry
 from penstock.cli.app import json_option
 from penstock.cli.output import emit_json
 from penstock.contracts.errors import PenstockError, SetupError
+from penstock.contracts.plugin import Connector
 
 
 @frozen
@@ -77,12 +79,23 @@ def _plugins() -> list[Finding]:
         for listed in registry.listing(kind):
             what = f"{kind[:-1]} {listed.entry.name}"
             shown = f"{listed.entry.distribution} {listed.entry.version}"
-            if listed.broken is None:
+            broken = listed.broken or _broken_inside(listed.found)
+            if broken is None:
                 findings.append(Finding(what, True, shown))
             else:
                 fix = f"upgrade or uninstall {listed.entry.distribution}"
-                findings.append(Finding(what, False, listed.broken, fix))
+                findings.append(Finding(what, False, broken, fix))
     return findings
+
+
+def _broken_inside(found: Any) -> str | None:
+    """A listing leaves a connector's classes unimported; here they are asked for."""
+    try:
+        if isinstance(found, Connector):
+            found.source, found.sink  # noqa: B018
+    except PenstockError as error:
+        return str(error)
+    return None
 
 
 def _ends(file: str) -> list[Finding]:

@@ -9,8 +9,6 @@ import click
 from penstock import registry
 from penstock.cli.app import json_option
 from penstock.cli.output import emit_json, emit_table
-from penstock.contracts.delivery import WriteOptions, settings_class
-from penstock.contracts.options import json_schema, table
 from penstock.contracts.plugin import Connector
 from penstock.registry import Listed
 
@@ -29,6 +27,8 @@ def connectors(ctx: click.Context, as_json: bool) -> None:
 @json_option
 def show_connector(name: str, as_json: bool) -> None:
     """Print the options of a connector."""
+    from penstock.contracts.options import table
+
     found = registry.connector(name)
     entry = registry.entry("connectors", name)
     sides = _sides(found)
@@ -54,6 +54,8 @@ def show_connector(name: str, as_json: bool) -> None:
 
 
 def _sides(found: Connector) -> dict[str, list[type]]:
+    from penstock.contracts.delivery import WriteOptions, settings_class
+
     sides: dict[str, list[type]] = {}
     if found.source is not None:
         sides["source"] = [found.source, settings_class(found.source)]
@@ -63,6 +65,8 @@ def _sides(found: Connector) -> dict[str, list[type]]:
 
 
 def _schema(classes: list[type]) -> dict[str, Any]:
+    from penstock.contracts.options import json_schema
+
     merged: dict[str, Any] = {}
     for cls in classes:
         schema = json_schema(cls)
@@ -86,6 +90,8 @@ def coders(ctx: click.Context, as_json: bool) -> None:
 @json_option
 def show_coder(name: str, as_json: bool) -> None:
     """Print the options of a coder."""
+    from penstock.contracts.options import json_schema, table
+
     found = registry.coder(name)
     if as_json:
         emit_json({"name": name, "options": json_schema(found)})

@@ -14,7 +14,6 @@ from attrs import frozen
 from penstock.contracts import (
     ENVELOPE,
     TIMESTAMP,
-    Connector,
     Context,
     Limit,
     Planner,
@@ -199,11 +198,3 @@ def _count(position: Position) -> int:
             "this is no position of a generator", expected='{"n": count}', got=repr(position)
         )
     return n
-
-
-connector = Connector(
-    name="generator",
-    source=GeneratorSource,
-    summary="Seeded, made-up records; bounded or rated.",
-    capabilities={"splits", "event-time", "lag", "limits-bytes", "keys"},
-)

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from penstock.contracts import Batch, Connector, Promise, Receipt, Sink, Writer, at_least, option
+from penstock.contracts import Batch, Promise, Receipt, Sink, Writer, at_least, option
 from penstock.contracts import connector as configured
 
 
@@ -93,6 +93,3 @@ def _jsonable(value: Any) -> Any:
     if isinstance(value, datetime | date):
         return value.isoformat()
     return str(value)
-
-
-connector = Connector(name="stdout", sink=StdoutSink, summary="Prints records, one line each.")

@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from functools import cache
 from importlib.metadata import Distribution, EntryPoint, distributions
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from attrs import frozen
 
-from penstock.contracts.coder import Coder, ObjectCoder
 from penstock.contracts.errors import PenstockError, PluginError, UnknownNameError, did_you_mean
 from penstock.contracts.plugin import CONTRACTS, Connector
-from penstock.contracts.transform import Transform
+
+if TYPE_CHECKING:
+    from penstock.contracts.coder import Coder, ObjectCoder
+    from penstock.contracts.transform import Transform
 
 Kind = Literal["connectors", "coders", "transforms", "hooks"]
 _KINDS = ("connectors", "coders", "transforms", "hooks")
@@ -170,10 +172,15 @@ def _check(kind: Kind, claim: Entry, found: Any) -> None:
                 fix=f"upgrade {claim.distribution if older else 'penstock'}",
             )
     elif kind == "coders":
+        from penstock.contracts.coder import Coder, ObjectCoder
+
         if not (isinstance(found, type) and issubclass(found, Coder | ObjectCoder)):
             raise _not_a("a Coder class", claim, found)
-    elif kind == "transforms" and not (isinstance(found, type) and issubclass(found, Transform)):
-        raise _not_a("a Transform class", claim, found)
+    elif kind == "transforms":
+        from penstock.contracts.transform import Transform
+
+        if not (isinstance(found, type) and issubclass(found, Transform)):
+            raise _not_a("a Transform class", claim, found)
 
 
 def _not_a(wanted: str, claim: Entry, found: Any) -> PluginError:

@@ -1,15 +1,12 @@
 """JMS queues and topics of any vendor as a source and a sink."""
 
 from penstock.contracts import Connector
-from penstock_jms.sink import JmsSink
-from penstock_jms.source import JmsSource
-
-__all__ = ["JmsSink", "JmsSource", "connector"]
 
 connector = Connector(
     name="jms",
-    source=JmsSource,
-    sink=JmsSink,
+    source="penstock_jms.source:JmsSource",
+    queue=True,
+    sink="penstock_jms.sink:JmsSink",
     summary="JMS queues and durable subscriptions, over any vendor's client library",
     capabilities=frozenset(
         {

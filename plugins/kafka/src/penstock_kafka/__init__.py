@@ -1,7 +1,21 @@
 """Apache Kafka as a source and a sink."""
 
-from penstock_kafka.connector import connector
-from penstock_kafka.sink import KafkaSink
-from penstock_kafka.source import KafkaSource
+from penstock.contracts import Connector
 
-__all__ = ["KafkaSink", "KafkaSource", "connector"]
+connector = Connector(
+    name="kafka",
+    source="penstock_kafka.source:KafkaSource",
+    sink="penstock_kafka.sink:KafkaSink",
+    summary="Apache Kafka topics, through librdkafka",
+    capabilities={
+        "splits",
+        "ordered-keys",
+        "event-time",
+        "lag",
+        "live",
+        "reconnects",
+        "headers",
+        "keys",
+        "exactly-once",
+    },
+)
