@@ -148,6 +148,12 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
                     if self._planner is not None:
                         self._planner.durable(self._position(offset))
 
+    def _tell_committed(self) -> None:
+        # Not under the lock: the watcher's thread may be telling now, and then waits for it.
+        if self._watcher is not None:
+            with told(self.who, self.source, "marking a batch durable"):
+                self._watcher.sweep()
+
     def _lock(self) -> threading.RLock:
         if "_calls" not in self.__dict__:
             self._calls = threading.RLock()
@@ -168,7 +174,12 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
             return self._offset(self._live().initial())
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """The end of the next batch."""
+        """The end of the next batch.
+
+        The batch before it is told of first: at the end of a bounded query nothing is planned
+        after this, and whoever waits for the query may look at once.
+        """
+        self._tell_committed()
         with told(self.who, self.source, "planning"), self._lock():
             planner, after = self._live(), self._position(start)
             if self._available_now and self._until is None:

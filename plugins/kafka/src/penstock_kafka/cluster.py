@@ -19,6 +19,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from penstock.contracts.errors import EphemeralReadError, PenstockError, ReadError
 from penstock_kafka.faults import kafka_error, passing, read_fault, settings_fault
+from penstock_kafka.patience import commit
 from penstock_kafka.positions import Place
 from penstock_kafka.settings import revealed
 from penstock_kafka.source import KafkaSource
@@ -116,7 +117,7 @@ class Cluster:
         if self._consumer is None:
             settings = {"group.id": group, "enable.auto.commit": False, **self._settings}
             self._consumer = Consumer(settings)
-        self._consumer.commit(offsets=offsets, asynchronous=False)
+        commit(self._consumer, offsets, self._source.timeout)
 
     def _ask(self, doing: str, question: Callable[[], T]) -> T:
         deadline = time.monotonic() + self._source.timeout

@@ -10,6 +10,7 @@ from penstock.contracts import Batch
 from penstock.contracts.errors import LayoutError
 from penstock_kafka import clients
 from penstock_kafka.faults import write_fault
+from penstock_kafka.patience import commit
 from penstock_kafka.sink import KafkaSink
 from penstock_kafka.transactions import (
     base_name,
@@ -38,7 +39,7 @@ def keep_layout(sink: KafkaSink, batch: Batch) -> None:
         elif begun < batch.number:
             _look_for_gap(batch, begun)
             mark = marker(sink, batch.number, batch.partitions)
-            member.commit(offsets=[mark], asynchronous=False)
+            commit(member, [mark], sink.timeout)
     except LayoutError:
         member.close()
         raise

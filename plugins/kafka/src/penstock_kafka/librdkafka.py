@@ -25,6 +25,7 @@ PRODUCER, CONSUMER = 0, 1
 NO_CONSUMER_CLOSE = 0x8
 F_COPY, F_PARTITION = 0x2, 0x8
 REPORT = ctypes.CFUNCTYPE(None, c_void_p, c_void_p, c_void_p)
+LINE = ctypes.CFUNCTYPE(None, c_void_p, c_int, c_char_p, c_char_p)
 
 # Those that may wait let other Python threads run meanwhile; those called per record do not,
 # because giving up the interpreter costs more than they take.
@@ -54,6 +55,8 @@ _QUICK: dict[str, tuple[Any, ...]] = {
     "rd_kafka_conf_destroy": (None, c_void_p),
     "rd_kafka_conf_set": (c_int, c_void_p, c_char_p, c_char_p, c_char_p, c_size_t),
     "rd_kafka_conf_set_dr_msg_cb": (None, c_void_p, REPORT),
+    "rd_kafka_conf_set_log_cb": (None, c_void_p, LINE),
+    "rd_kafka_set_log_queue": (c_int, c_void_p, c_void_p),
     "rd_kafka_new": (c_void_p, c_int, c_void_p, c_char_p, c_size_t),
     "rd_kafka_poll_set_consumer": (c_int, c_void_p),
     "rd_kafka_queue_get_consumer": (c_void_p, c_void_p),
@@ -119,14 +122,24 @@ def lib() -> SimpleNamespace:
     return found
 
 
-def new_client(kind: int, settings: dict[str, str], report: Any = None) -> int:
+def new_client(kind: int, settings: dict[str, str], report: Any = None, line: Any = None) -> int:
     """A client handle.
+
+    Args:
+        kind: `PRODUCER` or `CONSUMER`.
+        settings: librdkafka's names and values.
+        report: A `REPORT` that hears of delivered records while the client is polled.
+        line: A `LINE` that gets the client's log while it is polled, instead of stderr.
 
     Raises:
         OptionError: librdkafka refuses a setting.
     """
     rk = lib()
     conf = rk.conf_new()
+    if line is not None:
+        # From librdkafka's own threads it could wait for the interpreter with a lock held.
+        settings = {**settings, "log.queue": "true"}
+        rk.conf_set_log_cb(conf, line)
     said = ctypes.create_string_buffer(512)
     for name, value in settings.items():
         if rk.conf_set(conf, name.encode(), str(value).encode(), said, len(said)) != 0:
@@ -138,6 +151,8 @@ def new_client(kind: int, settings: dict[str, str], report: Any = None) -> int:
     if not handle:
         rk.conf_destroy(conf)
         raise settings_fault(failure(KafkaError._INVALID_ARG, said.value.decode()))
+    if line is not None:
+        rk.set_log_queue(handle, None)
     return int(handle)
 
 

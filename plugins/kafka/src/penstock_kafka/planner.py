@@ -36,6 +36,7 @@ class KafkaPlanner(Planner):
         self.cluster = Cluster(source)
         self._places: list[Place] = []
         self._ids: dict[str, str | None] = {}
+        self._durable: Position | None = None
         self._looked: float | None = None
         self._waiting_since: float | None = None
         self._seen: tuple[float, dict[Place, int]] = (0.0, {})
@@ -82,7 +83,8 @@ class KafkaPlanner(Planner):
         return parts(found, split_rows=self.source.split_rows, group_rows=self.source.group_rows)
 
     def durable(self, end: Position) -> None:
-        if self.source.group is None:
+        # Spark and its commit log may both tell of the same batch.
+        if self.source.group is None or end == self._durable:
             return
         offsets = [TopicPartition(t, p, offset) for (t, p), offset in parse(end).at.items()]
         try:
@@ -90,6 +92,8 @@ class KafkaPlanner(Planner):
         except KafkaException as error:
             # Only lag tools read them; the next batch commits a later offset.
             log.warning("%s", read_fault(f"committing offsets of {self.source.group}", error))
+        else:
+            self._durable = end
 
     def lag(self, at: Position) -> dict[str, int]:
         known = parse(at).at

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import logging
 import time
 from ctypes import c_int, c_void_p
 
@@ -12,6 +13,7 @@ from confluent_kafka import KafkaError, TopicPartition
 from penstock_kafka.librdkafka import (
     F_COPY,
     F_PARTITION,
+    LINE,
     PRODUCER,
     REPORT,
     failure,
@@ -20,6 +22,7 @@ from penstock_kafka.librdkafka import (
     settle,
 )
 
+log = logging.getLogger("penstock.kafka")
 MESSAGE = np.dtype(
     {
         "names": ["err", "topic", "partition", "value", "size", "key", "key_size"],
@@ -40,8 +43,19 @@ FIELD = np.dtype(
 """rd_kafka_vu_t."""
 RKT, PARTITION, VALUE, KEY, FLAGS, TIMESTAMP, HEADER = 2, 3, 4, 5, 7, 8, 9
 """What a `FIELD` holds: rd_kafka_vtype_t."""
+_ERROR, _WARNING = 3, 4
+"""Syslog's levels."""
+_FENCED = "fenced by a newer instance"
 _FULL_WAIT = 0.05
 _PURGE_ALL = 0x1 | 0x2
+
+
+def _logged(_: int, level: int, facility: bytes, text: bytes) -> None:
+    """A line of librdkafka's log. That another worker took the id over is no news."""
+    said = text.decode("utf-8", "replace")
+    kind = logging.ERROR if level <= _ERROR else logging.WARNING
+    kind = logging.INFO if level > _WARNING else kind
+    log.log(logging.DEBUG if _FENCED in said else kind, "%s: %s", facility.decode(), said)
 
 
 class ColumnProducer:
@@ -50,12 +64,13 @@ class ColumnProducer:
     def __init__(self, settings: dict[str, str]) -> None:
         self._rk = lib()
         self.failed: KafkaError | None = None
-        # Kept here because librdkafka calls it as long as the client lives.
-        self._report = REPORT(self._heard)
+        # Kept here because librdkafka calls them as long as the client lives.
+        self._report, self._line = REPORT(self._heard), LINE(_logged)
         made = {**settings, "delivery.report.only.error": "true"}
         transactional = "transactional.id" in settings
         # A failed record fails its whole transaction: no report needed.
-        self._handle = new_client(PRODUCER, made, None if transactional else self._report)
+        heard = (None, self._line) if transactional else (self._report, None)
+        self._handle = new_client(PRODUCER, made, *heard)
         self._topics: dict[str, int] = {}
 
     def _heard(self, _: int, message: int, __: int) -> None:
@@ -181,6 +196,7 @@ class ColumnProducer:
     def close(self) -> None:
         """Forget what is not sent; free threads and sockets."""
         if self._handle:
+            self.poll(0)
             self._rk.purge(self._handle, _PURGE_ALL)
             self._rk.flush(self._handle, 1000)
             for handle in self._topics.values():

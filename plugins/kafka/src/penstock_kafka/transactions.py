@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import logging
-import time
 from typing import Any
 
 import pyarrow as pa
@@ -19,7 +18,8 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from penstock.contracts import Batch, Context, Receipt, Writer
 from penstock.contracts.errors import LayoutError, WriteError
 from penstock_kafka import clients
-from penstock_kafka.faults import kafka_error, settings_fault, write_fault
+from penstock_kafka.faults import settings_fault, write_fault
+from penstock_kafka.patience import patiently
 from penstock_kafka.producer import ColumnProducer
 from penstock_kafka.records import Sender
 from penstock_kafka.settings import revealed
@@ -53,10 +53,14 @@ def marker(sink: KafkaSink, number: int, partitions: int | None) -> TopicPartiti
 
 def read_marker(sink: KafkaSink, consumer: Consumer) -> tuple[int, dict[str, Any]]:
     """The last batch a group has noted, and what was noted with it; -1 if none."""
-    place = TopicPartition(str(sink.topic), 0)
-    found = consumer.committed([place], timeout=sink.timeout)[0]
-    if found.error is not None:
-        raise KafkaException(found.error)
+
+    def ask(left: float) -> TopicPartition:
+        place = consumer.committed([TopicPartition(str(sink.topic), 0)], timeout=left)[0]
+        if place.error is not None:
+            raise KafkaException(place.error)
+        return place
+
+    found = patiently(ask, sink.timeout)
     if found.offset < 0:
         return -1, {}
     return found.offset - 1, json.loads(found.metadata or "{}")
@@ -90,7 +94,7 @@ class Holder:
         self.producer = ColumnProducer(made)
         member = group_member(sink, name)
         try:
-            self.producer.init_transactions(sink.timeout)
+            patiently(self.producer.init_transactions, sink.timeout)
             self.done, self.noted = read_marker(sink, member)
         except KafkaException as error:
             self.producer.close()
@@ -140,7 +144,7 @@ def _begin_or_raise(sink: KafkaSink, holder: Holder, batch: Batch) -> None:
     mark = marker(sink, batch.number, batch.partitions)
     try:
         holder.producer.begin_transaction()
-        holder.producer.send_offset(holder.name, mark, sink.timeout)
+        patiently(lambda left: holder.producer.send_offset(holder.name, mark, left), sink.timeout)
     except KafkaException as error:
         raise write_fault("beginning a transaction", error) from None
 
@@ -189,18 +193,12 @@ class TransactionWriter(Writer):
             raise write_fault("writing", error) from None
 
     def close(self) -> Receipt:
-        deadline = time.monotonic() + self.sink.timeout
-        while True:
-            try:
-                self.holder.producer.commit_transaction(self.sink.timeout)
-                break
-            except KafkaException as error:
-                found = kafka_error(error)
-                if found.retriable() and time.monotonic() < deadline:
-                    continue
-                # In doubt: the next attempt opens the id, which settles it, and looks.
-                self._leave()
-                raise write_fault("committing the transaction", error) from None
+        try:
+            patiently(self.holder.producer.commit_transaction, self.sink.timeout)
+        except KafkaException as error:
+            # In doubt: the next attempt opens the id, which settles it, and looks.
+            self._leave()
+            raise write_fault("committing the transaction", error) from None
         self.holder.done = self.batch.number
         self.holder.noted = {"batch": self.batch.number, "partitions": self.batch.partitions}
         self.over = True
