@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
-from google.protobuf import descriptor_pb2
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -304,3 +304,28 @@ def test_the_registrys_own_schema_can_be_the_readers(registry):
 def test_any_bytes_give_rows_or_errors(values):
     done = CODER.decode(pa.array(values, pa.binary()))
     assert done.rows.num_rows + len(done.errors) == len(values)
+
+
+def test_files_that_a_registered_schema_imports_are_followed(registry):
+    text = descriptor_pb2.FieldDescriptorProto.TYPE_STRING
+    street = descriptor_pb2.FileDescriptorProto(
+        name="street.proto", package="refs", syntax="proto3"
+    )
+    street.message_type.add(name="Street").field.add(name="name", number=1, type=text, label=1)
+    order = descriptor_pb2.FileDescriptorProto(
+        name="order.proto", package="refs", syntax="proto3", dependency=["street.proto"]
+    )
+    order.message_type.add(name="Order").field.add(
+        name="to", number=1, type=11, type_name=".refs.Street", label=1
+    )
+    pool = descriptor_pool.DescriptorPool()
+    for file in (street, order):
+        pool.Add(file)
+    cls = message_factory.GetMessageClass(pool.FindMessageTypeByName("refs.Order"))
+    client = SchemaRegistryClient({"url": registry.url})
+    write = ProtobufSerializer(cls, client, {"use.deprecated.format": False})
+    sent = cls()
+    sent.to.name = "a"
+    reader = registered(registry, topic="orders", message="refs.Order")
+    value = write(sent, VALUE)
+    assert reader.decode(binary(value)).rows.to_pylist() == [{"to": {"name": "a"}}]

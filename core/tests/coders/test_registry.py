@@ -328,3 +328,40 @@ def test_json_behind_an_id_is_read_and_written_as_confluents_client_does(registr
     new = JsonCoder(schema=JSON_SCHEMA, register=True, **{**settings, "topic": "new"})
     assert new.encode(done.rows).errors == ()
     assert "new-value" in registry.subjects
+
+
+def test_a_json_schema_may_refer_to_other_subjects(registry):
+    client = SchemaRegistryClient({"url": registry.url})
+    street = {
+        "$defs": {"name": {"type": "string"}},
+        "type": "object",
+        "properties": {"name": {"$ref": "#/$defs/name"}},
+    }
+    order = {
+        "type": "object",
+        "properties": {
+            "id": {"type": "integer"},
+            "to": {"$ref": "street.json"},
+            "by": {"$ref": "street.json#/$defs/name"},
+        },
+    }
+    client.register_schema("street", Schema(json.dumps(street), "JSON"))
+    refers = [SchemaReference("street.json", "street", 1)]
+    number = client.register_schema("orders-value", Schema(json.dumps(order), "JSON", refers))
+    ours = JsonCoder(framing="registry", registry={"url": registry.url}, topic="orders")
+    row = {"id": 1, "to": {"name": "a"}, "by": "b"}
+    value = b"\x00" + number.to_bytes(4, "big") + json.dumps(row).encode()
+    done = pickle.loads(pickle.dumps(ours)).decode(binary(value))
+    assert done.rows.to_pylist() == [row]
+    (back,) = ours.encode(done.rows).values.to_pylist()
+    assert (back[:5], json.loads(back[5:])) == (value[:5], row)
+
+
+def test_a_json_schema_that_refers_to_itself_through_another_is_refused(registry):
+    client = SchemaRegistryClient({"url": registry.url})
+    loop = {"type": "object", "properties": {"next": {"$ref": "node.json"}}}
+    client.register_schema("node", Schema(json.dumps(loop), "JSON"))
+    refers = [SchemaReference("node.json", "node", 1)]
+    client.register_schema("orders-value", Schema(json.dumps(loop), "JSON", refers))
+    with pytest.raises(SchemaError, match="no columns"):
+        JsonCoder(framing="registry", registry={"url": registry.url}, topic="orders").schema()

@@ -17,6 +17,7 @@ from penstock.coders import jsonobjects, jsonread
 from penstock.coders.framing import HEADER, registry_ids
 from penstock.coders.groups import grouped, refused
 from penstock.coders.isolate import BAD, isolate
+from penstock.coders.jsonschema import json_schema
 from penstock.coders.jsonwrite import write_rows
 from penstock.coders.parts import assemble, bytes_of, lines_of, present, under, without
 from penstock.coders.pieces import slices
@@ -89,12 +90,12 @@ class JsonCoder(Coder):
             one_schema("json", self._schema, self.sample)
 
     @cached_property
-    def given(self) -> Any:
-        """The schema as it was given or found. Kept, and pickled, so that all processes agree."""
+    def found(self) -> tuple[int, Written] | None:
+        """The registry's schema where none was given. Pickled, so that all processes agree."""
         if self._schema is not None or self.sample is not None:
-            return self._schema
+            return None
         try:
-            return Registry(self.registry).by_version(self._subject(), self.version)[1].text
+            return Registry(self.registry).by_version(self._subject(), self.version)
         except RegistryError as error:
             raise schema_error(error) from None
 
@@ -102,12 +103,14 @@ class JsonCoder(Coder):
         return self.subject or subject_name("topic", self.topic, None)
 
     def schema(self) -> pa.Schema:
-        return only(_columns(self.given, self.sample), self.only)
+        if self.found is not None:
+            return only(_registered(self.found[1]), self.only)
+        return only(_columns(self._schema, self.sample), self.only)
 
     def narrowed(self, columns: Sequence[str]) -> JsonCoder:
         whole: Any = self
         made: JsonCoder = attrs.evolve(whole, only=tuple(columns))
-        made.__dict__["given"] = self.given
+        made.__dict__["found"] = self.found
         return made
 
     def decode(self, values: pa.Array) -> Decoded:
@@ -149,15 +152,18 @@ class JsonCoder(Coder):
         ]
         if self.framing == "none":
             return write_rows(rows, opening, closing)
-        registry = Registry(self.registry)
-        ask = registry.register if self.register else registry.find
-        text = self.given if isinstance(self.given, str) else json.dumps(self.given)
         try:
-            number = ask(self._subject(), Written("JSON", text))
+            number = self.found[0] if self.found is not None else self._own_id()
         except RegistryError as error:
             nothing = pa.nulls(rows.num_rows, pa.binary())
             return Encoded(nothing, refused(rows.schema, rows.num_rows, error).errors)
         return write_rows(rows, b"\x00" + number.to_bytes(4, "big") + opening, closing)
+
+    def _own_id(self) -> int:
+        registry = Registry(self.registry)
+        ask = registry.register if self.register else registry.find
+        text = self._schema if isinstance(self._schema, str) else json.dumps(self._schema)
+        return ask(self._subject(), Written("JSON", text))
 
 
 def one_schema(who: str, given: Any, sample: str | None) -> None:
@@ -178,6 +184,20 @@ def _inferred(path: str) -> pa.Schema:
         return jsonread.infer(lines)
     except pa.ArrowInvalid as error:
         raise SchemaError(f"no schema can be inferred from {path}: {error}") from None
+
+
+@cache
+def _registered(written: Written) -> pa.Schema:
+    if written.kind != "JSON":
+        raise SchemaError(
+            "the registry's schema is of another kind", expected="JSON", got=written.kind
+        )
+    try:
+        root = json.loads(written.text)
+        others = {name: json.loads(text) for name, text in written.references}
+    except ValueError as error:
+        raise SchemaError(f"the registry's JSON Schema is no JSON: {error}") from None
+    return json_schema(root, others)
 
 
 def _columns(given: Any, sample: str | None) -> pa.Schema:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
+from attrs import frozen
 
 from penstock.contracts.envelope import TIMESTAMP
 from penstock.contracts.errors import SchemaError
@@ -22,22 +23,52 @@ _FORMATS = {
 _SIMPLE = {"boolean": pa.bool_(), "integer": pa.int64(), "number": pa.float64()}
 
 
-def json_schema(given: Mapping[str, Any]) -> pa.Schema:
+def json_schema(
+    given: Mapping[str, Any], others: Mapping[str, Mapping[str, Any]] | None = None
+) -> pa.Schema:
     """The Arrow schema of a JSON Schema whose root is an object with properties.
 
     Constraints (`minimum`, `pattern`, `required`) say nothing about columns and are not checked.
 
+    Args:
+        given: The JSON Schema.
+        others: The documents it may refer to, by the name that stands before `#` in a reference.
+
     Raises:
-        SchemaError: a keyword that has no columnar meaning, a foreign reference, recursion.
+        SchemaError: a keyword that has no columnar meaning, an unknown reference, recursion.
     """
-    root = _type(given, given, "$", ())
+    root = _type(given, _Document("", given, others or {}), "$", ())
     if not pa.types.is_struct(root):
         raise _error("$", "an object with properties", str(root))
     return pa.schema(list(root))
 
 
+@frozen
+class _Document:
+    """Where `#` in a reference points to, and the documents that others name."""
+
+    name: str
+    root: Mapping[str, Any]
+    others: Mapping[str, Mapping[str, Any]]
+
+    def resolve(self, ref: str, where: str) -> tuple[Any, _Document]:
+        name, _, path = ref.partition("#")
+        document = self
+        if name:
+            if name not in self.others:
+                raise _error(where, "a reference within the schema (#/$defs/...)", ref)
+            document = _Document(name, self.others[name], self.others)
+        found: Any = document.root
+        for step in path.split("/")[1:]:
+            step = step.replace("~1", "/").replace("~0", "~")
+            if not isinstance(found, Mapping) or step not in found:
+                raise _error(where, "a reference to something that is there", ref)
+            found = found[step]
+        return found, document
+
+
 def _type(
-    spec: Any, root: Mapping[str, Any], where: str, seen: tuple[str, ...], depth: int = 0
+    spec: Any, root: _Document, where: str, seen: tuple[str, ...], depth: int = 0
 ) -> pa.DataType:
     if not isinstance(spec, Mapping):
         raise _error(where, "a JSON Schema object", type(spec).__name__)
@@ -45,9 +76,11 @@ def _type(
         raise _error(where, f"nesting of at most {MAX_DEPTH}", "more")
     if "$ref" in spec:
         ref = str(spec["$ref"])
-        if ref in seen:
+        target, document = root.resolve(ref, where)
+        place = f"{document.name}#{ref.partition('#')[2]}"
+        if place in seen:
             raise _error(where, "a type of bounded depth: Spark has no recursive types", ref)
-        return _type(_resolve(ref, root, where), root, where, (*seen, ref), depth + 1)
+        return _type(target, document, where, (*seen, place), depth + 1)
     for word in ("anyOf", "oneOf"):
         if word in spec:
             return _choice(spec[word], root, where, seen, depth)
@@ -78,7 +111,7 @@ def _type(
 
 
 def _object(
-    spec: Mapping[str, Any], root: Mapping[str, Any], where: str, seen: tuple[str, ...], depth: int
+    spec: Mapping[str, Any], root: _Document, where: str, seen: tuple[str, ...], depth: int
 ) -> pa.DataType:
     properties = spec.get("properties")
     if properties:
@@ -95,7 +128,7 @@ def _object(
 
 
 def _choice(
-    members: Any, root: Mapping[str, Any], where: str, seen: tuple[str, ...], depth: int
+    members: Any, root: _Document, where: str, seen: tuple[str, ...], depth: int
 ) -> pa.DataType:
     real = [m for m in members if not (isinstance(m, Mapping) and m.get("type") == "null")]
     kinds = [_type(m, root, where, seen, depth + 1) for m in real]
@@ -104,18 +137,6 @@ def _choice(
     if kinds and all(k in (pa.int64(), pa.float64()) for k in kinds):
         return pa.float64()
     raise _error(where, "one type, or one type and null", ", ".join(map(str, kinds)) or "null")
-
-
-def _resolve(ref: str, root: Mapping[str, Any], where: str) -> Any:
-    if not ref.startswith("#/"):
-        raise _error(where, "a reference within the schema (#/$defs/...)", ref)
-    found: Any = root
-    for step in ref[2:].split("/"):
-        step = step.replace("~1", "/").replace("~0", "~")
-        if not isinstance(found, Mapping) or step not in found:
-            raise _error(where, "a reference to something that is there", ref)
-        found = found[step]
-    return found
 
 
 def _error(where: str, expected: str, got: str) -> SchemaError:
