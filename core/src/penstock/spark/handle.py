@@ -112,19 +112,29 @@ class Handle:
         """Records in and out, errors, skipped and retried, by node, since the start."""
         return dict(self._drain.totals.stages)
 
-    def lag(self) -> dict[str, dict[str, int]]:
-        """What each source has not read yet, by part, as of the last batch."""
-        found: dict[str, dict[str, int]] = {}
+    def sources(self) -> dict[str, dict[str, Any]]:
+        """What each source says of itself, by node, as of the last batch.
+
+        All say `lag`; a queue also `depth`, `ready`, `unacknowledged`, `received`, `redelivered`,
+        `reconnects` and, with a spool, `spool_bytes`.
+        """
+        found: dict[str, dict[str, Any]] = {}
         progress = self.query.lastProgress
         for source in progress["sources"] if progress else []:
             said = _parsed(source.get("latestOffset"))
             if isinstance(said, dict) and "lag" in said:
-                found[str(said.get("node", "source"))] = said["lag"]
+                name = str(said.pop("node", "source"))
+                found[name] = said
         return found
+
+    def lag(self) -> dict[str, dict[str, int]]:
+        """What each source has not read yet, by part, as of the last batch."""
+        return {name: said["lag"] for name, said in self.sources().items()}
 
     def progress(self) -> dict[str, Any]:
         """All of it as plain values: what the live view and `--json` show."""
         seconds = max(time.monotonic() - self._began, 1e-9)
+        sources = self.sources()
         nodes = {}
         for name, count in self.counts().items():
             nodes[name] = {
@@ -141,7 +151,8 @@ class Handle:
             "batch": self._drain.last.get("batch"),
             "seconds": seconds,
             "nodes": nodes,
-            "lag": self.lag(),
+            "lag": {name: said["lag"] for name, said in sources.items()},
+            "sources": sources,
         }
 
 

@@ -64,7 +64,8 @@ class SpoolReceiver:
         self._told_at = 0.0
         self._full = False
         self._numbers: dict[str, Any] = {
-            "depth": None, "received": 0, "redelivered": 0, "reconnects": 0, "connected": False,
+            "depth": None, "unacknowledged": 0, "received": 0, "redelivered": 0, "reconnects": 0,
+            "connected": False,
         }  # fmt: skip
 
     def run(self) -> None:
@@ -135,6 +136,7 @@ class SpoolReceiver:
             return
         self._told_at = time.monotonic()
         self._numbers["depth"] = consumer.depth()
+        self._numbers["unacknowledged"] = consumer.unacknowledged()
         self._full = self._folders.size() > self._task.options.max_spool
         self._say(self._numbers)
 

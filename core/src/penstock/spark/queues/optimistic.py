@@ -10,29 +10,21 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
-import pyarrow as pa
-from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxRows,
-    SupportsTriggerAvailableNow,
-)
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 
 from penstock.contracts.errors import OptionError
 from penstock.contracts.queue import QueueSource
 from penstock.contracts.source import Context, Limit
 from penstock.spark.commitlog import CommitLog
-from penstock.spark.failures import speaker, told
-from penstock.spark.queues.ending import Ending
+from penstock.spark.failures import speaker
 from penstock.spark.queues.ledger import Ledger
 from penstock.spark.queues.options import QueueOptions
-from penstock.spark.queues.parts import Carried, carried, finished
+from penstock.spark.queues.parts import carried
 from penstock.spark.queues.poison import Poison, Upcoming
+from penstock.spark.queues.reader import QueueReader, fill, lag
 from penstock.spark.queues.receiver import Receiver
 from penstock.spark.source import Finish
 
@@ -40,7 +32,7 @@ LOOK_EVERY = 0.02
 CONNECT_WITHIN = 30.0
 LOGGED_WITHIN = 20.0
 STOP_WITHIN = 20.0
-FILL_WITHIN, FILL_PAUSE = 1.0, 0.1
+FILL_PAUSE = 0.1
 
 
 class Commits:
@@ -101,8 +93,8 @@ class Commits:
         return any(o.get("e") == self._epoch and o.get("n") == number for o in offsets)
 
 
-class OptimisticReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Consumers live in this reader's own process; rows travel inside the partitions."""
+class OptimisticReader(QueueReader["_Line"]):
+    """Consumers live in this reader's own process."""
 
     def __init__(
         self, source: QueueSource, options: QueueOptions, ctx: Context, finish: Finish
@@ -114,16 +106,7 @@ class OptimisticReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 expected="the query's checkpointLocation",
                 fix='add checkpoint=..., or choose ack="next-batch"',
             )
-        self.source = source
-        self.options = options
-        self.ctx = ctx
-        self.finish = finish
-        self._live: _Line | None = None
-        self._ending: Ending | None = None
-        self._available_now = False
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_live": None, "_ending": None}
+        super().__init__(source, options, ctx, finish)
 
     def initialOffset(self) -> dict[str, Any]:
         """Before anything was received."""
@@ -143,49 +126,14 @@ class OptimisticReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         with self._told("planning"):
             return self._live.parts(start, end)
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """On a worker: unpack, and through the chain."""
-        if isinstance(partition, Carried):
-            yield from finished(partition.batches(), self.finish)
-
     def commit(self, end: dict[str, Any]) -> None:
         """Spark tells one batch late; the checkpoint has told before, where it is watched."""
         if self._live is not None:
             with self._told("acknowledging"):
                 self._live.commits.told([end])
 
-    def stop(self) -> None:
-        """Acknowledge what is committed, give the rest back."""
-        line, self._live = self._live, None
-        if line is not None:
-            line.stop()
-
-    def prepareForTriggerAvailableNow(self) -> None:
-        """End when what the broker holds now has been read."""
-        self._available_now = True
-
-    def getDefaultReadLimit(self) -> ReadLimit:
-        """Rows; the byte limit is kept besides."""
-        return ReadMaxRows(self.options.max_rows)
-
-    def reportLatestOffset(self) -> dict[str, Any] | None:
-        """Lag and counts, for the query's progress."""
-        if self._live is None:
-            return None
-        with self._told("measuring the lag"):
-            return self._live.report()
-
-    def _line(self) -> _Line:
-        if self._live is None:
-            self._live = _Line(self.source, self.options, self.ctx, self._available_now)
-        return self._live
-
-    @contextmanager
-    def _told(self, doing: str) -> Iterator[None]:
-        if self._ending is None:
-            self._ending = Ending(self.stop)
-        with self._ending.call(), told(speaker(self.ctx.node), self.source, doing):
-            yield
+    def _begin(self) -> _Line:
+        return _Line(self.source, self.options, self.ctx, self._available_now)
 
 
 class _Line:
@@ -196,7 +144,6 @@ class _Line:
     ) -> None:
         self.epoch = uuid.uuid4().hex
         self._options = options
-        self._node = ctx.node
         self._ledger = Ledger(options.receivers, options.limit(), source.leases)
         self.commits = Commits(options.checkpoint, self.epoch, self._ledger)
         self._poison = Poison.within(options.folder(ctx), options.poison)
@@ -265,10 +212,7 @@ class _Line:
         # All receivers see the same queues.
         depth, ready = max(counts.depth.values(), default=None), self._ledger.ready()
         return {
-            "node": self._node,
-            "lag": {} if depth is None else {"queue": depth + ready},
-            "depth": depth,
-            "ready": ready,
+            **lag(depth, ready),
             "unacknowledged": self._ledger.unacknowledged(),
             "received": counts.received,
             "redelivered": counts.redelivered,
@@ -286,7 +230,8 @@ class _Line:
     def _await_rows(self) -> None:
         if self._available_now:
             self._await_target()
-            self._fill()
+            most = self._bounded(self._options.limit()).rows or 0
+            fill(self._ledger.ready, most, lambda: self._ledger.wait(FILL_PAUSE))
         elif self._ledger.ready() and self._options.max_wait:
             deadline = time.monotonic() + self._options.max_wait
             while self._ledger.ready() < self._options.max_rows and time.monotonic() < deadline:
@@ -316,17 +261,6 @@ class _Line:
             self._check()
             self.commits.look()
             self._ledger.wait(0.05)
-
-    def _fill(self) -> None:
-        """All there is will be read anyway: as long as more pours in, a fuller batch is cheaper."""
-        deadline, ready = time.monotonic() + FILL_WITHIN, self._ledger.ready()
-        most = self._bounded(self._options.limit()).rows or 0
-        while 0 < ready < most and time.monotonic() < deadline:
-            seen = ready
-            self._ledger.wait(FILL_PAUSE)
-            ready = self._ledger.ready()
-            if ready == seen:
-                return
 
     def _busy(self) -> bool:
         """Whether messages may still come: the broker has some, or is being looked for."""

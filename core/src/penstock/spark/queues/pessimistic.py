@@ -8,60 +8,45 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxRows,
-    SupportsTriggerAvailableNow,
-)
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 
 from penstock.contracts.errors import OptionError
 from penstock.contracts.queue import QueueSource
 from penstock.contracts.source import Context, Limit, Position
 from penstock.spark.commitlog import CommitLog, Watcher
-from penstock.spark.failures import speaker, told
+from penstock.spark.failures import speaker
 from penstock.spark.queues.backoff import connected
 from penstock.spark.queues.child import Task
-from penstock.spark.queues.ending import Ending
 from penstock.spark.queues.options import QueueOptions
-from penstock.spark.queues.parts import Carried, carried, finished
+from penstock.spark.queues.parts import carried
 from penstock.spark.queues.processes import ReceiverProcess, stop_all
+from penstock.spark.queues.reader import QueueReader, fill, lag
 from penstock.spark.queues.spool import Spool
 from penstock.spark.source import Finish
 
-FILL_WITHIN, FILL_PAUSE = 1.0, 0.2
+FILL_PAUSE = 0.2
 
 
-class PessimisticReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class PessimisticReader(QueueReader["_Line"]):
     """Plans batches from segments; its receivers are child processes on the driver's host."""
 
     def __init__(
         self, source: QueueSource, options: QueueOptions, ctx: Context, finish: Finish
     ) -> None:
-        self.folder = options.folder(ctx)
-        if self.folder is None:
+        folder = options.folder(ctx)
+        if folder is None:
             raise OptionError(
                 "the option state is missing: pessimistic delivery keeps messages in a folder",
                 who=speaker(ctx.node),
                 expected="a durable local folder",
                 fix="add state=..., or checkpoint=...",
             )
-        self.source = source
-        self.options = options
-        self.ctx = ctx
-        self.finish = finish
-        self._live: _Line | None = None
-        self._ending: Ending | None = None
-        self._available_now = False
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_live": None, "_ending": None}
+        self.folder = folder
+        super().__init__(source, options, ctx, finish)
 
     def initialOffset(self) -> dict[str, Any]:
         """Before the first manifest."""
@@ -80,57 +65,25 @@ class PessimisticReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         with self._told("planning"):
             return carried(self._line().rows(start, end), self.options.parts)
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """On a worker: unpack, and through the chain."""
-        if isinstance(partition, Carried):
-            yield from finished(partition.batches(), self.finish)
-
     def commit(self, end: dict[str, Any]) -> None:
         """Spark tells one batch late; the checkpoint has told before, where it is watched."""
         with self._told("removing segments"):
             self._line().durable([end])
 
-    def stop(self) -> None:
-        """Let the receivers finish what they have in hand."""
-        line, self._live = self._live, None
-        if line is not None:
-            line.stop()
-
-    def prepareForTriggerAvailableNow(self) -> None:
-        """End when what the broker and the spool hold now has been read."""
-        self._available_now = True
-
-    def getDefaultReadLimit(self) -> ReadLimit:
-        """Rows; the byte limit is kept besides."""
-        return ReadMaxRows(self.options.max_rows)
-
-    def reportLatestOffset(self) -> dict[str, Any] | None:
-        """Lag and counts, for the query's progress."""
-        if self._live is None:
-            return None
-        with self._told("measuring the lag"):
-            return self._live.report()
-
-    def _line(self) -> _Line:
-        if self._live is None:
-            assert self.folder is not None
-            self._live = _Line(self.source, self.options, self.ctx, self.folder)
-            self._live.available_now = self._available_now
-        return self._live
-
-    @contextmanager
-    def _told(self, doing: str) -> Iterator[None]:
-        if self._ending is None:
-            self._ending = Ending(self.stop)
-        with self._ending.call(), told(speaker(self.ctx.node), self.source, doing):
-            yield
+    def _begin(self) -> _Line:
+        return _Line(self.source, self.options, self.ctx, self.folder, self._available_now)
 
 
 class _Line:
     """The living part: the spool, the receivers, the watch over commits."""
 
     def __init__(
-        self, source: QueueSource, options: QueueOptions, ctx: Context, folder: str
+        self,
+        source: QueueSource,
+        options: QueueOptions,
+        ctx: Context,
+        folder: str,
+        available_now: bool,
     ) -> None:
         self._source = source
         self._options = options
@@ -142,17 +95,17 @@ class _Line:
         self._watcher = None
         if options.checkpoint is not None:
             self._watcher = Watcher(CommitLog(options.checkpoint), self.durable)
-        self.available_now = False
+        self._available_now = available_now
         self._target: int | None = None
 
     def plan(self, start: dict[str, Any], limit: Limit) -> dict[str, Any]:
         self._receive()
         with self._calls:
             after = self._spool.number(start)
-        if self.available_now:
+        if self._available_now:
             if not self._await_target():
                 return start
-            self._fill()
+            fill(self._ready, self._options.max_rows, lambda: time.sleep(FILL_PAUSE))
         elif self._options.max_wait:
             self._await_rows()
         with self._calls:
@@ -185,10 +138,8 @@ class _Line:
             waiting = self._ready()
         depth = max(depths, default=None)
         return {
-            "node": self._ctx.node,
-            "lag": {} if depth is None else {"queue": depth + waiting},
-            "depth": depth,
-            "ready": waiting,
+            **lag(depth, waiting),
+            "unacknowledged": sum(n.get("unacknowledged", 0) for n in numbers),
             "spool_bytes": self._spool.folders.size(),
             "received": sum(r.total("received") for r in self._receivers),
             "redelivered": sum(r.total("redelivered") for r in self._receivers),
@@ -202,7 +153,7 @@ class _Line:
     def _receive(self) -> None:
         """Start the receivers, or see that they are well."""
         if not self._receivers:
-            if self.available_now:
+            if self._available_now:
                 self._target = self._available()
             self._receivers = [
                 ReceiverProcess(Task(self._source, self._options, self._ctx, number, self._folder))
@@ -246,16 +197,6 @@ class _Line:
             for receiver in self._receivers:
                 receiver.look()
             time.sleep(0.02)
-
-    def _fill(self) -> None:
-        """All there is will be read anyway: as long as more pours in, a fuller batch is cheaper."""
-        deadline, ready = time.monotonic() + FILL_WITHIN, self._ready()
-        while ready < self._options.max_rows and time.monotonic() < deadline:
-            seen = ready
-            time.sleep(FILL_PAUSE)
-            ready = self._ready()
-            if ready == seen:
-                return
 
     def _ready(self) -> int:
         return sum(segment.rows for segment in self._spool.waiting())
