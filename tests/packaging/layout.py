@@ -9,7 +9,7 @@ GROUP = "penstock.connectors"
 def faults(folder: Path) -> list[str]:
     """What is wrong with a plugin folder; empty if nothing."""
     name = folder.name
-    wanted = ["pyproject.toml", "README.md", f"src/penstock_{name}/__init__.py", "tests"]
+    wanted = ["pyproject.toml", "README.md", "LICENSE", f"src/penstock_{name}/__init__.py", "tests"]
     wrong = [f"{name}: {path} is missing" for path in wanted if not (folder / path).exists()]
     if not any((folder / "tests").rglob("test_*.py")):
         wrong.append(f"{name}: tests/ has no tests")

@@ -34,6 +34,13 @@ def built():
     return dict(zip(["core", *PLUGINS], paths, strict=True))
 
 
+@pytest.mark.parametrize("project", ["core", *PLUGINS])
+def test_every_wheel_carries_the_licence(built, project):
+    with zipfile.ZipFile(built[project]) as wheel:
+        (name,) = [n for n in wheel.namelist() if n.endswith(".dist-info/licenses/LICENSE")]
+        assert wheel.read(name) == (wheels.ROOT / "LICENSE").read_bytes()
+
+
 def test_the_core_alone_reads_and_lists(built, tmp_path):
     environment = Environment(tmp_path / "env")
     environment.install(built["core"])
