@@ -14,7 +14,7 @@ from penstock.cli.output import emit_json
 
 @click.command("conformance")
 @click.argument("name")
-@click.option("--tests", multiple=True, help="The file with its suite, if it does not say.")
+@click.option("--tests", multiple=True, help="The file or module of its suite, if it does not say.")
 @click.option("--seed", type=int, help="Repeat a run with the seed it printed.")
 @click.option("--output", help="Write the report to this file too, as JSON.")
 @click.option("--only", help="Only clauses whose test matches (pytest's -k): src_11, snk, que.")

@@ -24,7 +24,7 @@ def main() -> None:
         "spark.eventLog.dir": f"file://{events}",
         "spark.sql.streaming.numRecentProgressUpdates": "1000",
     }
-    spark = session("local[2]", "conformance", **settings)
+    spark = session(spec.get("master", "local[2]"), "conformance", **settings)
     spark.dataSource.register(UnderTest)
     spark.dataSource.register(Ledger)
     read, write = spec["read"], spec["write"]

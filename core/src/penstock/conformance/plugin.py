@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 # Asserts of the clauses explain themselves only if pytest rewrites the modules they are in.
 for _name in ("coders", "killed", "looking", "options", "queues", "shapes", "sinks", "sources"):
     pytest.register_assert_rewrite(f"penstock.conformance.{_name}")
-for _name in ("errors", "through_spark", "transforms"):
+for _name in ("errors", "own", "through_spark", "transforms"):
     pytest.register_assert_rewrite(f"penstock.conformance.{_name}")
 
 SEED = pytest.StashKey[int]()
@@ -39,6 +39,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="FILE",
         help="write what became of each conformance clause to this JSON file",
     )
+    group.addoption(
+        "--penstock-subject",
+        default=None,
+        metavar="NAME",
+        help="run only the suites of the connector, coder or transform of this name",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -54,6 +60,26 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_configure_node(node: Any) -> None:
     """Give each process of pytest-xdist this run's seed."""
     node.workerinput["penstock_seed"] = node.config.stash[SEED]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of a module with several suites, leave those of the subject that was asked for."""
+    wanted = config.getoption("--penstock-subject")
+    if wanted is None:
+        return
+    left = [item for item in items if _subject(item) not in (None, wanted)]
+    items[:] = [item for item in items if item not in left]
+    config.hook.pytest_deselected(items=left)
+
+
+def _subject(item: pytest.Item) -> str | None:
+    """What the suite of a test is about, if it is named."""
+    suite = getattr(item, "cls", None)
+    for kind in ("connector", "coder", "transform"):
+        about = getattr(suite, kind, None)
+        if about is not None:
+            return about if isinstance(about, str) else getattr(about, "name", None)
+    return None
 
 
 def pytest_report_header(config: pytest.Config) -> str:

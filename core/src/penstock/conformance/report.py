@@ -17,16 +17,21 @@ from importlib.metadata import (
 )
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import unquote, urlparse
 
 from attrs import asdict, frozen
 
 from penstock import registry
-from penstock.contracts.errors import PenstockError, SetupError, UnknownNameError
+from penstock.contracts.errors import PenstockError, SetupError, UnknownNameError, did_you_mean
 
 GROUP = "penstock.conformance"
 """Entry points that name a module with a plugin's suites."""
+KINDS: tuple[Literal["connectors", "coders", "transforms"], ...] = (
+    "connectors",
+    "coders",
+    "transforms",
+)
 
 
 @frozen
@@ -82,13 +87,19 @@ class Report:
     def __str__(self) -> str:
         lines = [
             f"{self.name} ({self.distribution or 'not installed'}), suite {self.suite}, "
-            f"against {self.proof or 'nothing'}, seed {self.seed}"
+            f"against {self.proof or 'no server'}, seed {self.seed}"
         ]
+        several = len({each.suite for each in self.outcomes}) > 1
+        suite = ""
         for each in self.outcomes:
+            if several and each.suite != suite:
+                suite = each.suite
+                lines.append(f" {suite}")
             mark = {"passed": "ok", "skipped": "--", "waived": "WAIVED"}.get(each.outcome, "FAILED")
             lines.append(f"  {mark:<6} {each.clause}  {each.title}")
             if each.outcome != "passed" and each.reason:
-                lines.append(f"                 {each.reason.splitlines()[0][:160]}")
+                why = each.reason.splitlines()[0].removeprefix(f"{each.clause}: ")
+                lines.append(f"                 {why[:160]}")
         said = ", ".join(f"{count} {kind}" for kind, count in self.counts.items() if count)
         return "\n".join([*lines, f"{'ok' if self.ok else 'NOT OK'}: {said or 'nothing was run'}"])
 
@@ -106,9 +117,9 @@ def run(
 
     Args:
         name: Of an installed connector, coder or transform.
-        tests: The file (or files) with its suite; left out, it is found: by the entry point
-            `penstock.conformance` of that name, else as `tests/test_conformance.py` of a
-            distribution installed from its source tree.
+        tests: The file (or files) with its suite, or an importable module; left out, it is
+            found: by the entry point `penstock.conformance` of that name, else as
+            `tests/test_conformance.py` of a distribution installed from its source tree.
         seed: Of the data, to repeat an earlier run.
         output: Write the report there too, as JSON.
         arguments: Further arguments for pytest (`-k SRC`, `-x`).
@@ -122,7 +133,7 @@ def run(
         raise SetupError(
             "the conformance suite needs pytest", fix='pip install "penstock[conformance]"'
         )
-    files = _files(name, tests)
+    files = _given(tests) if tests is not None else _found(name)
     with tempfile.TemporaryDirectory(prefix="penstock-conformance-") as folder:
         written = Path(folder) / "report.json"
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
@@ -130,7 +141,7 @@ def run(
         if seed is not None:
             command.append(f"--penstock-seed={seed}")
         done = subprocess.run(
-            [*command, *map(str, files)],
+            [*command, *files],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -159,38 +170,53 @@ def run(
     return report
 
 
-def _files(name: str, tests: str | Path | Sequence[str | Path] | None) -> list[Path]:
-    if tests is not None:
-        given = [tests] if isinstance(tests, str | Path) else list(tests)
-        files = [Path(each) for each in given]
-        if missing := [str(file) for file in files if not file.exists()]:
-            raise SetupError("there is no such test file", got=", ".join(missing))
-        return files
-    for point in entry_points(group=GROUP):
-        if point.name == name:
-            spec = find_spec(point.module)
-            if spec is None or spec.origin is None:
-                raise SetupError(f"the module {point.module} cannot be found", who=name)
-            return [Path(spec.origin)]
+def _given(tests: str | Path | Sequence[str | Path]) -> list[str]:
+    given = [tests] if isinstance(tests, str | Path) else list(tests)
+    return [_file_or_module(str(each)) for each in given]
+
+
+def _file_or_module(given: str) -> str:
+    if Path(given).exists():
+        return given
+    if all(part.isidentifier() for part in given.split(".")):
+        return _file_of(given)
+    raise SetupError("there is no such test file", got=given)
+
+
+def _file_of(module: str, who: str | None = None) -> str:
+    try:
+        spec = find_spec(module)
+    except ModuleNotFoundError:
+        spec = None
+    if spec is None or spec.origin is None:
+        raise SetupError(f"the module {module} cannot be found", who=who)
+    return spec.origin
+
+
+def _found(name: str) -> list[str]:
+    """The suite of what is installed: as its distribution says, else beside its sources."""
+    for point in entry_points(group=GROUP, name=name):
+        return [_file_of(point.module, who=name), f"--penstock-subject={name}"]
     entry = _entry(name)
     if entry is None:
+        known = [each for kind in KINDS for each in registry.names(kind)]
         raise UnknownNameError(
             f"nothing named {name!r} is installed",
-            expected="one of " + ", ".join(registry.names("connectors")),
-            fix="install it, or name its test file with --tests",
+            expected="one of " + ", ".join(known),
+            fix=did_you_mean(name, known) or "install it, or name its test file with --tests",
         )
     source = _source_tree(distribution(entry.distribution))
     if source is not None and (source / "tests" / "test_conformance.py").exists():
-        return [source / "tests" / "test_conformance.py"]
+        return [str(source / "tests" / "test_conformance.py")]
     raise SetupError(
         f"{entry.who} does not say where its conformance suite is",
-        expected=f'an entry point of the group "{GROUP}"',
-        fix="name its test file with --tests",
+        expected=f'an entry point "{name}" of the group "{GROUP}", which names a module',
+        fix="name its test file or module with --tests",
     )
 
 
 def _entry(name: str) -> registry.Entry | None:
-    for kind in ("connectors", "coders", "transforms"):
+    for kind in KINDS:
         try:
             return registry.entry(kind, name)
         except PenstockError:

@@ -1,0 +1,1 @@
+"""The suites of what the core itself ships: `penstock conformance generator`, `json`, ..."""
