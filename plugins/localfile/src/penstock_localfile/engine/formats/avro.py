@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import io
-import json
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
-from attrs import evolve, frozen
+from attrs import frozen
 
-from penstock.contracts.errors import ReadError, SetupError
+from penstock.contracts.coder import Decoded, RowError
+from penstock.contracts.errors import ReadError, SchemaError, SetupError
 from penstock_localfile.engine.compression import as_file
-from penstock_localfile.engine.formats.base import Format, typed, typed_rows
+from penstock_localfile.engine.formats.avroblocks import Walk, blocks, header
+from penstock_localfile.engine.formats.base import Format, decoded_rows, typed
 from penstock_localfile.engine.ledger import Logged
 from penstock_localfile.engine.names import shown
 from penstock_localfile.engine.parts import Range
 from penstock_localfile.engine.storage import Storage
 
-_RUN = 4 << 20
+_RUN = 16_384
 
 
 @frozen
@@ -42,10 +43,10 @@ class AvroFormat(Format):
     def learn(self, storage: Storage, file: Logged) -> str:
         """The writer's schema of a file."""
         for _, content in self.expanding.documents(storage, file):
-            return json.dumps(_header(as_file(content), file)[1])
+            return header(as_file(content), file).schema
         raise ReadError("the file holds nothing", got=shown(file.entry.path))
 
-    def _coder(self) -> Any:
+    def _coder(self, writer: str | None = None) -> Any:
         try:
             from penstock.coders.avro.coder import AvroCoder
         except ImportError as error:
@@ -54,97 +55,67 @@ class AvroFormat(Format):
                 fix='pip install "penstock[avro]"',
             ) from error
         given = self.given if self.given is not None else self.learned
-        return AvroCoder(schema=given, framing="container", max_size=self.longest)
+        return AvroCoder(schema=given, writer=writer)
 
     def read(self, storage: Storage, piece: Range) -> Iterator[pa.RecordBatch]:
-        """The records of the file; blocks travel to the coder as small files of their own."""
-        coder = self._coder()
+        """The records of the file; a bad one keeps its place and harms no other block."""
         for inside, content in self.expanding.documents(storage, piece.file):
-            at = 0
-            for run in _runs(as_file(content), piece.file, self.longest):
-                done = coder.decode(pa.array([run], pa.binary()))
-                if done.errors:
-                    raise ReadError(
-                        f"an Avro file cannot be read: {done.errors[0].message}",
-                        got=f"{shown(piece.file.entry.path)}, after record {at}",
-                    )
-                rows = evolve(done, origin=None).rows
-                positions = pa.array(range(at, at + rows.num_rows), pa.int64())
-                yield typed_rows(storage, piece.file, rows, positions, inside)
-                at += rows.num_rows
+            stream = as_file(content)
+            head = header(stream, piece.file)
+            coder, held = self._coder(head.schema), _Held()
+            try:
+                walk = Walk(head, self.longest)
+            except SchemaError as error:
+                raise ReadError(
+                    f"the schema of an Avro file cannot be used: {error.message}",
+                    got=shown(piece.file.entry.path),
+                ) from error
+            for block in blocks(stream, head, piece.file, self.longest):
+                held.add(walk.records(block), block.count)
+                if held.rows >= _RUN:
+                    yield held.decoded(coder, storage, piece.file, inside)
+                    held = held.next()
+            if held.rows:
+                yield held.decoded(coder, storage, piece.file, inside)
 
 
-def _header(stream: io.BufferedReader, file: Logged) -> tuple[bytes, Any, bytes]:
-    """The header's bytes, the writer's schema, and the sync marker."""
-    read = _Copying(stream)
-    try:
-        if read(4) != b"Obj\x01":
-            raise ValueError("it does not begin as one")
-        meta: dict[bytes, bytes] = {}
-        while count := _long(read):
-            if count < 0:
-                _long(read)
-            for _ in range(abs(count)):
-                name = read(_long(read))
-                meta[name] = read(_long(read))
-        schema = json.loads(meta[b"avro.schema"])
-        sync = read(16)
-    except (ValueError, KeyError, EOFError) as error:
-        raise ReadError(
-            f"this is no Avro container file: {error}", got=shown(file.entry.path)
-        ) from None
-    return bytes(read.copy), schema, sync
+class _Held:
+    """Records of some blocks, waiting to be decoded together."""
 
+    def __init__(self, at: int = 0) -> None:
+        self._at = at
+        self._values: list[pa.Array] = []
+        self._positions: list[Any] = []
+        self._errors: list[RowError] = []
+        self.rows = 0
 
-def _runs(stream: io.BufferedReader, file: Logged, longest: int) -> Iterator[bytes]:
-    header, _, sync = _header(stream, file)
-    run = bytearray(header)
-    while stream.peek(1):
-        read = _Copying(stream)
-        try:
-            _long(read)
-            size = _long(read)
-            if not 0 <= size <= longest:
-                raise ValueError(f"a block claims {size} bytes")
-            read(size)
-            if read(16) != sync:
-                raise ValueError("a block does not end in the sync marker")
-        except (ValueError, EOFError) as error:
-            raise ReadError(
-                f"an Avro file is broken or cut off: {error}", got=shown(file.entry.path)
-            ) from None
-        run += read.copy
-        if len(run) > _RUN:
-            yield bytes(run)
-            run = bytearray(header)
-    if len(run) > len(header):
-        yield bytes(run)
+    def add(self, found: Any, count: int) -> None:
+        self._values.append(found.values)
+        number = len(found.values)
+        if found.rest is not None:
+            self._values.append(pa.array([found.rest], pa.binary()))
+            self._errors.append(RowError(row=self.rows + number, message=found.message))
+            number += 1
+        self._positions.append(np.arange(self._at, self._at + number))
+        self.rows += number
+        self._at += max(count, number)
 
+    def decoded(self, coder: Any, storage: Storage, file: Logged, inside: str) -> pa.RecordBatch:
+        values = pa.concat_arrays(self._values)
+        positions = pa.array(np.concatenate(self._positions), pa.int64())
+        return decoded_rows(storage, file, self._decode(coder, values), values, positions, inside)
 
-class _Copying:
-    """Reads exactly, and keeps what it read."""
+    def _decode(self, coder: Any, values: pa.Array) -> Decoded:
+        if not self._errors:
+            return coder.decode(values)  # type: ignore[no-any-return]
+        known = np.ones(len(values), bool)
+        known[[e.row for e in self._errors]] = False
+        rows = np.flatnonzero(known)
+        done = coder.decode(values.take(pa.array(rows)))
+        origin = rows if done.origin is None else rows[np.asarray(done.origin)]
+        errors = [RowError(row=int(rows[e.row]), message=e.message) for e in done.errors]
+        both = sorted([*errors, *self._errors], key=lambda e: e.row)
+        return Decoded(done.rows, pa.array(origin, pa.int32()), tuple(both))
 
-    def __init__(self, stream: io.BufferedReader) -> None:
-        self._stream = stream
-        self.copy = bytearray()
-
-    def __call__(self, size: int) -> bytes:
-        if size < 0:
-            raise ValueError("a negative length")
-        data = self._stream.read(size)
-        if len(data) < size:
-            raise EOFError("it ends too early")
-        self.copy += data
-        return data
-
-
-def _long(read: _Copying) -> int:
-    shift = value = 0
-    while True:
-        byte = read(1)[0]
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (value >> 1) ^ -(value & 1)
-        shift += 7
-        if shift > 63:
-            raise ValueError("a number is too long")
+    def next(self) -> _Held:
+        return _Held(self._at)

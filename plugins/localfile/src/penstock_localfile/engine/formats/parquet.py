@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from attrs import frozen
 
+from penstock.coders.isolate import isolate
+from penstock.coders.parts import assemble
 from penstock.coders.schema import parse_schema
-from penstock.contracts.envelope import conform, spark_form
+from penstock.contracts.coder import Decoded
+from penstock.contracts.envelope import spark_form
 from penstock.contracts.errors import ReadError
 from penstock_localfile.engine.compression import seekable
-from penstock_localfile.engine.formats.base import Format, from_text, to_text, typed, typed_rows
+from penstock_localfile.engine.formats.base import (
+    Format,
+    decoded_rows,
+    from_text,
+    to_text,
+    typed,
+)
 from penstock_localfile.engine.ledger import Logged
 from penstock_localfile.engine.names import shown
 from penstock_localfile.engine.parts import Range
@@ -58,6 +69,7 @@ class ParquetFormat(Format):
         """The row groups that begin in the range."""
         columns = self.columns()
         with seekable(storage, piece.file) as raw, _opened(raw, piece.file) as table:
+            _refuse_missing(columns, table.schema_arrow, piece.file)
             at = 0
             for group in range(table.num_row_groups):
                 facts = table.metadata.row_group(group)
@@ -78,11 +90,46 @@ class ParquetFormat(Format):
             for rows in table.iter_batches(
                 _ROWS, row_groups=[group], columns=columns.names, use_threads=False
             ):
-                positions = pa.array(range(at, at + rows.num_rows), pa.int64())
-                yield typed_rows(storage, file, conform(rows, columns), positions)
+                positions = pa.array(np.arange(at, at + rows.num_rows, dtype=np.int64))
+                done, values = _converted(rows, columns)
+                yield decoded_rows(storage, file, done, values, positions)
                 at += rows.num_rows
         except (pa.ArrowInvalid, OSError) as error:
             raise _broken(error, file) from error
+
+
+def _converted(rows: pa.RecordBatch, columns: pa.Schema) -> tuple[Decoded, pa.Array]:
+    """The rows in the columns that were asked for, and in words those that do not fit them.
+
+    Parquet has no bytes of a single record: its values as JSON stand for them.
+    """
+    if rows.schema.equals(columns):
+        return Decoded(rows), pa.nulls(0, pa.binary())
+
+    def attempt(start: int, stop: int) -> pa.RecordBatch:
+        some = rows.slice(start, stop - start)
+        arrays = [some.column(f.name).cast(f.type) for f in columns]
+        return pa.RecordBatch.from_arrays(arrays, schema=columns)
+
+    runs, errors = isolate(rows.num_rows, attempt)
+    done = assemble(runs, errors, None, columns, rows.num_rows)
+    if not errors:
+        return done, pa.nulls(0, pa.binary())
+    words: list[bytes | None] = [None] * rows.num_rows
+    for error in errors:
+        (record,) = rows.slice(error.row, 1).to_pylist()
+        words[error.row] = json.dumps(record, default=str, ensure_ascii=False).encode()
+    return done, pa.array(words, pa.binary())
+
+
+def _refuse_missing(columns: pa.Schema, there: pa.Schema, file: Logged) -> None:
+    for name in columns.names:
+        if there.get_field_index(name) < 0:
+            raise ReadError(
+                f"the column {name} is missing in a Parquet file",
+                expected=", ".join(columns.names),
+                got=f"{', '.join(there.names)} in {shown(file.entry.path)}",
+            )
 
 
 def _begin(group: Any) -> int:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from attrs import field, frozen
 
@@ -96,7 +97,7 @@ class XmlFormat(Format):
     def _rows(
         self, storage: Storage, file: Logged, held: list[bytes], at: int, inside: str
     ) -> pa.RecordBatch:
-        positions = pa.array(range(at, at + len(held)), pa.int64())
+        positions = pa.array(np.arange(at, at + len(held), dtype=np.int64))
         return envelope(storage, file, pa.array(held, pa.binary()), positions, inside=inside)
 
     def _elements(self, content: Any, file: Logged) -> Iterator[bytes]:
