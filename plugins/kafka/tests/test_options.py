@@ -54,6 +54,7 @@ def test_no_topics_are_refused():
         {"isolation": "none"},
         {"id_header": "id", "headers": "false"},
         {"id_header": "id", "columns": "spark"},
+        {"order": "event_time", "split_rows": 10},
     ],
 )
 def test_a_wrong_value_is_refused(given):

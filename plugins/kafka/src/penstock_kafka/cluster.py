@@ -18,7 +18,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from penstock.contracts.errors import EphemeralReadError, PenstockError, ReadError
-from penstock_kafka.faults import kafka_error, passing, read_fault, settings_fault
+from penstock_kafka.faults import kafka_error, passing, read_fault, refused, settings_fault
 from penstock_kafka.patience import commit
 from penstock_kafka.positions import Place
 from penstock_kafka.settings import revealed
@@ -30,11 +30,7 @@ T = TypeVar("T")
 _STEP = 5.0
 """Seconds one request may take before it is sent again."""
 
-_HOPELESS = {
-    KafkaError._AUTHENTICATION,
-    KafkaError.SASL_AUTHENTICATION_FAILED,
-    KafkaError._SSL,
-}
+_GLANCE = 0.1
 
 
 class Cluster:
@@ -44,6 +40,7 @@ class Cluster:
         self._source = source
         self._consumer: Consumer | None = None
         self._refused: KafkaError | None = None
+        self._answered = False
         self._settings = {
             # Else every setting of consumers draws a warning from the admin client.
             "log_level": "3",
@@ -58,12 +55,12 @@ class Cluster:
         self._isolation = IsolationLevel[source.isolation.upper()]
 
     def _hear(self, error: KafkaError) -> None:
-        if error.code() in _HOPELESS:
+        if refused(error):
             self._refused = error
 
     def names(self) -> list[str]:
         """All topics, the broker's own left out."""
-        found = self._ask("listing topics", lambda: self._admin.list_topics(timeout=_STEP))
+        found = self._ask("listing topics", lambda: self._admin.list_topics(timeout=1.0))
         return sorted(name for name in found.topics if not name.startswith("__"))
 
     def describe(self, topics: list[str]) -> dict[str, tuple[int, str]]:
@@ -77,7 +74,7 @@ class Cluster:
         # Asking for metadata instead would make a missing topic where the broker allows it.
         found = self._ask(
             f"asking for {', '.join(topics)}",
-            lambda: _done(self._admin.describe_topics(TopicCollection(topics))),
+            lambda: self._done(self._admin.describe_topics(TopicCollection(topics))),
         )
         return {name: (len(topic.partitions), str(topic.topic_id)) for name, topic in found.items()}
 
@@ -108,7 +105,7 @@ class Cluster:
         request = {TopicPartition(t, p): spec for (t, p), spec in specs.items()}
         answers = self._ask(
             "asking for offsets",
-            lambda: _done(self._admin.list_offsets(request, isolation_level=self._isolation)),
+            lambda: self._done(self._admin.list_offsets(request, isolation_level=self._isolation)),
         )
         return {(tp.topic, tp.partition): answer.offset for tp, answer in answers.items()}
 
@@ -123,25 +120,34 @@ class Cluster:
         deadline = time.monotonic() + self._source.timeout
         while True:
             try:
-                return question()
+                found = question()
             except KafkaException as error:
-                if self._refused is not None:
-                    raise read_fault(doing, self._refused) from None
-                if not passing(kafka_error(error)) or time.monotonic() > deadline:
-                    raise self._fault(doing, error) from None
+                lost: KafkaException | None = error
+                again = passing(kafka_error(error))
             except TimeoutError:
-                if self._refused is not None:
-                    raise read_fault(doing, self._refused) from None
-                if time.monotonic() > deadline:
-                    raise EphemeralReadError(
-                        f"{doing}: the cluster does not answer",
-                        who=WHO,
-                        got=f"no answer within {self._source.timeout:g} s",
-                        fix="see that the servers run and can be reached",
-                    ) from None
+                lost, again = None, True
+            else:
+                self._answered, self._refused = True, None
+                return found
+            if self._hopeless() or not again or time.monotonic() > deadline:
+                raise self._fault(doing, lost) from None
             time.sleep(0.1)
 
-    def _fault(self, doing: str, error: KafkaException) -> PenstockError:
+    def _hopeless(self) -> bool:
+        # A server that took these credentials before and is dying now breaks handshakes as well.
+        return self._refused is not None and not self._answered
+
+    def _fault(self, doing: str, error: KafkaException | None) -> PenstockError:
+        if self._hopeless() and self._refused is not None:
+            return read_fault(doing, self._refused)
+        if error is None:
+            said = "" if self._refused is None else f"; {self._refused.str()}"
+            return EphemeralReadError(
+                f"{doing}: the cluster does not answer",
+                who=WHO,
+                got=f"no answer within {self._source.timeout:g} s{said}",
+                fix="see that the servers run and can be reached",
+            )
         code = kafka_error(error).code()
         if code in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC):
             return ReadError(
@@ -151,12 +157,21 @@ class Cluster:
             )
         return read_fault(doing, error)
 
+    def _done(self, futures: Mapping[object, Future[T]]) -> dict[object, T]:
+        """What they bring; a refusal ends the wait, because librdkafka goes on trying."""
+        deadline = time.monotonic() + min(2 * _STEP, self._source.timeout)
+        found = {}
+        for key, future in futures.items():
+            while key not in found:
+                try:
+                    found[key] = future.result(timeout=_GLANCE)
+                except TimeoutError:
+                    if self._hopeless() or time.monotonic() > deadline:
+                        raise
+        return found
+
     def close(self) -> None:
         """Free the clients' threads and sockets."""
         if self._consumer is not None:
             self._consumer.close()
         self._admin = None
-
-
-def _done(futures: Mapping[object, Future[T]]) -> dict[object, T]:
-    return {key: future.result(timeout=2 * _STEP) for key, future in futures.items()}

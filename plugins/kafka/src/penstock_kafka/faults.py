@@ -39,14 +39,16 @@ _PASSING = {
     KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
     KafkaError.UNSTABLE_OFFSET_COMMIT,
 }
-_ACCESS = {
+_REFUSALS = {
     KafkaError._AUTHENTICATION,
     KafkaError.SASL_AUTHENTICATION_FAILED,
+    KafkaError._SSL,
+}
+_ACCESS = _REFUSALS | {
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
     KafkaError.GROUP_AUTHORIZATION_FAILED,
     KafkaError.CLUSTER_AUTHORIZATION_FAILED,
     KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-    KafkaError._SSL,
 }
 
 
@@ -58,6 +60,11 @@ def kafka_error(cause: KafkaException | KafkaError) -> KafkaError:
 def passing(error: KafkaError) -> bool:
     """Whether the same request may work later."""
     return error.retriable() or error.code() in _PASSING or error.txn_requires_abort()
+
+
+def refused(error: KafkaError) -> bool:
+    """Whether the server was reached and did not let us in, or we did not trust it."""
+    return error.code() in _REFUSALS
 
 
 def read_fault(doing: str, cause: KafkaException | KafkaError) -> PenstockError:

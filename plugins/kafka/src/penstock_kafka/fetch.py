@@ -14,7 +14,8 @@ from penstock.contracts.errors import DataLossError, EphemeralReadError
 from penstock_kafka import clients
 from penstock_kafka.columns import Wanted
 from penstock_kafka.consumer import Event, Run, RunConsumer
-from penstock_kafka.faults import passing, read_fault
+from penstock_kafka.faults import passing, read_fault, refused
+from penstock_kafka.merging import Merge
 from penstock_kafka.positions import KafkaPart, Place, Range
 from penstock_kafka.settings import revealed
 from penstock_kafka.source import KafkaSource
@@ -46,6 +47,8 @@ FIRST_ROWS = 500
 """Taken before anything is known about the size of records."""
 SAMPLE_ROWS = 1000
 """Looked at to turn a limit in bytes into one in rows."""
+AHEAD = 4
+"""Batches that a partition may be ahead of the others where they are merged."""
 PATIENCE = 0.05
 """Seconds to wait for a batch to fill."""
 
@@ -72,7 +75,8 @@ def read(source: KafkaSource, part: KafkaPart) -> Iterator[pa.RecordBatch]:
     """
     consumer, key = _borrow(source, len(part))
     try:
-        yield from _Reading(source, consumer, part).rows()
+        reading = _Merging if source.order == "event_time" else _Reading
+        yield from reading(source, consumer, part).rows()
         consumer.unassign()
     except KafkaException as error:
         consumer.close()
@@ -121,6 +125,7 @@ class _Reading:
         self.held: dict[Place, list[pa.RecordBatch]] = {place: [] for place in self.open}
         self.seen = self.bytes = 0
         self.heard = time.monotonic()
+        self.refused: KafkaError | None = None
 
     def rows(self) -> Iterator[pa.RecordBatch]:
         self.consumer.assign([(r.topic, r.partition, r.start) for r in self.ranges])
@@ -141,8 +146,8 @@ class _Reading:
 
     def _take(self) -> None:
         runs, events = self.consumer.take(self._count(), PATIENCE, self.wanted)
-        if runs or events:
-            self.heard = time.monotonic()
+        if runs or any(not refused(event.error) for event in events):
+            self.heard, self.refused = time.monotonic(), None
         elif time.monotonic() - self.heard > self.source.timeout:
             self._silent()
         for run in runs:
@@ -184,6 +189,9 @@ class _Reading:
         elif code in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
             if place in self.open:
                 self._lost(place)
+        elif refused(event.error):
+            # A dying broker breaks handshakes too: it is believed when nothing comes for long.
+            self.refused = event.error
         elif not passing(event.error):
             raise KafkaException(event.error)
 
@@ -209,6 +217,8 @@ class _Reading:
             self.consumer.add(*place, low)
 
     def _silent(self) -> None:
+        if self.refused is not None:
+            raise KafkaException(self.refused)
         waiting = ", ".join(f"{t}-{p}" for t, p in self.open)
         raise EphemeralReadError(
             f"no records came for {self.source.timeout:g} s",
@@ -216,6 +226,39 @@ class _Reading:
             expected=f"records of {waiting}",
             fix="see that the brokers run and can be reached from here; it is tried again",
         )
+
+
+class _Merging(_Reading):
+    """One pass over one part, merged by event time."""
+
+    def rows(self) -> Iterator[pa.RecordBatch]:
+        self.consumer.assign([(r.topic, r.partition, r.start) for r in self.ranges])
+        merge = Merge(list(self.open))
+        resting: set[Place] = set()
+        while self.open:
+            self._take()
+            for place, batches in self.held.items():
+                for rows in batches:
+                    merge.add(place, rows)
+                batches.clear()
+                if place not in self.open:
+                    merge.end(place)
+            ready = merge.ready()
+            self._rest(merge, resting)
+            for first in range(0, ready.num_rows if ready else 0, self.source.batch_rows):
+                yield ready.slice(first, self.source.batch_rows)
+
+    def _rest(self, merge: Merge, resting: set[Place]) -> None:
+        """A partition that runs ahead of the others is not fetched until they are near."""
+        most = AHEAD * self.source.batch_rows
+        for place in self.open:
+            waits = merge.ahead(place) > most and place != merge.behind()
+            if waits and place not in resting:
+                self.consumer.remove(*place)
+                resting.add(place)
+            elif not waits and place in resting:
+                self.consumer.add(*place, self.next[place])
+                resting.remove(place)
 
 
 def _rows(batches: list[pa.RecordBatch]) -> int:

@@ -80,6 +80,8 @@ class KafkaPlanner(Planner):
         if start == end:
             return []
         found = ranges(parse(start), parse(end))
+        if self.source.order == "event_time":
+            return [KafkaPart(tuple(found))] if found else []
         return parts(found, split_rows=self.source.split_rows, group_rows=self.source.group_rows)
 
     def durable(self, end: Position) -> None:

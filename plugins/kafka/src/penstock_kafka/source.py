@@ -109,6 +109,11 @@ class KafkaSource(ReplayableSource):
         "0 gives every partition its own task.",
         check=at_least(0),
     )
+    order: Literal["partition", "event_time"] = option(
+        default="partition",
+        doc="partition: each partition in its own order. event_time: one task merges all "
+        "partitions of a batch, of all topics, by event time; each keeps its own order.",
+    )
     group: str | None = option(
         default=None,
         doc="Consumer group in which offsets are committed once a batch is durable, for lag "
@@ -163,6 +168,11 @@ class KafkaSource(ReplayableSource):
                 "id_header needs the headers",
                 got=f"headers={self.headers}, columns={self.columns}",
                 fix="drop id_header, or set headers=true and columns=envelope",
+            )
+        if self.order == "event_time" and self.split_rows is not None:
+            raise OptionError(
+                "order=event_time and split_rows contradict each other",
+                fix="drop one of them: a merge is one task",
             )
         self._check_partitions()
         check_passed(self.kafka, self.servers, allow_plaintext=self.allow_plaintext)

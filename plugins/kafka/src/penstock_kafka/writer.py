@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient
 from penstock.contracts import Batch, Receipt, Writer
 from penstock.contracts.errors import EphemeralWriteError, WriteError
 from penstock_kafka import clients
-from penstock_kafka.faults import kafka_error, settings_fault, write_fault
+from penstock_kafka.faults import kafka_error, refused, settings_fault, write_fault
 from penstock_kafka.producer import ColumnProducer
 from penstock_kafka.records import Sender
 from penstock_kafka.settings import revealed
@@ -89,8 +89,8 @@ class AppendWriter(Writer):
 
 def check(sink: KafkaSink) -> None:
     """See that the brokers answer and the topic is there."""
-    refused: list[KafkaError] = []
-    made = {**settings(sink), "error_cb": refused.append}
+    heard: list[KafkaError] = []
+    made = {**settings(sink), "error_cb": heard.append}
     for name in ("partitioner", "compression.type", "enable.idempotence", *TUNED):
         del made[name]
     try:
@@ -106,19 +106,15 @@ def check(sink: KafkaSink) -> None:
                 future.result(2)
             return
         except KafkaException as error:
-            wrong = next((e for e in refused if e.code() in _REFUSED), None)
-            if kafka_error(error).code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-                raise WriteError(
-                    f"the topic {sink.topic} does not exist",
-                    who=WHO,
-                    fix="create the topic, or correct the option topic",
-                ) from None
-            if wrong is not None or time.monotonic() > deadline:
-                raise write_fault("reaching the brokers", wrong or kafka_error(error)) from None
-
-
-_REFUSED = {
-    KafkaError._AUTHENTICATION,
-    KafkaError.SASL_AUTHENTICATION_FAILED,
-    KafkaError._SSL,
-}
+            lost = kafka_error(error)
+        except TimeoutError:
+            lost = KafkaError(KafkaError._TIMED_OUT)
+        if lost.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            raise WriteError(
+                f"the topic {sink.topic} does not exist",
+                who=WHO,
+                fix="create the topic, or correct the option topic",
+            )
+        wrong = next(filter(refused, heard), None)
+        if wrong is not None or time.monotonic() > deadline:
+            raise write_fault("reaching the brokers", wrong or lost)
