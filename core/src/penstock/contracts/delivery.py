@@ -124,8 +124,8 @@ class QueueOptions(Configured):
     )
     poison: int = option(
         default=10,
-        doc="A message delivered more often than this is set aside in the state folder instead "
-        "of failing the query again; 0 switches it off.",
+        doc="A message in more failed batches than this is isolated in ever smaller batches and "
+        "set aside in the state folder instead of failing the query again; 0 switches it off.",
         check=at_least(0),
     )
     max_spool: int = option(

@@ -8,6 +8,7 @@ import re
 import uuid
 import zlib
 from pathlib import Path
+from typing import Any
 
 from attrs import frozen
 
@@ -19,24 +20,69 @@ _NAME = re.compile(r"\d+")
 
 @frozen
 class Entry:
-    """One segment's part in a batch; `skip` are rows that an earlier batch has already."""
+    """One segment's part in a batch.
+
+    Attributes:
+        segment: Its name.
+        rows: How many sound rows it has.
+        skip: Rows that an earlier batch has already, or that failed.
+        start: The first row of this part.
+        stop: The row after its last; None: to the end.
+    """
 
     segment: str
     rows: int
     skip: tuple[int, ...] = ()
+    start: int = 0
+    stop: int | None = None
+
+    @property
+    def end(self) -> int:
+        """The row after the last."""
+        return self.rows if self.stop is None else self.stop
+
+    @property
+    def kept(self) -> int:
+        """How many rows Spark is given."""
+        return self.end - self.start - len(self.skip)
+
+    def cut(self, count: int) -> tuple[Entry, Entry | None]:
+        """The first so many of its rows, and the rest."""
+        if count >= self.kept:
+            return self, None
+        skip = set(self.skip)
+        at = [row for row in range(self.start, self.end) if row not in skip][count]
+        return self._between(self.start, at), self._between(at, self.end)
+
+    def _between(self, start: int, stop: int) -> Entry:
+        skip = tuple(row for row in self.skip if start <= row < stop)
+        return Entry(self.segment, self.rows, skip, start, stop)
+
+    def raw(self) -> list[Any]:
+        """As it is written."""
+        whole = self.start == 0 and self.stop is None
+        body = [self.segment, self.rows, list(self.skip)]
+        return body if whole else [*body, self.start, self.stop]
+
+    @classmethod
+    def parse(cls, raw: list[Any]) -> Entry:
+        """Read what `raw` made."""
+        segment, rows, skip, *part = raw
+        return cls(segment, rows, tuple(skip), *part)
 
 
 @frozen
 class Manifest:
-    """What batch `number` holds."""
+    """What batch `number` holds; `apart`: it is a piece of one that failed."""
 
     number: int
     entries: tuple[Entry, ...]
+    apart: bool = False
 
     @property
     def rows(self) -> int:
         """How many rows Spark is given."""
-        return sum(entry.rows - len(entry.skip) for entry in self.entries)
+        return sum(entry.kept for entry in self.entries)
 
 
 class Manifests:
@@ -58,12 +104,8 @@ class Manifests:
         Raises:
             ReadError: another query has planned this batch.
         """
-        body = json.dumps(
-            {
-                "number": manifest.number,
-                "entries": [[e.segment, e.rows, list(e.skip)] for e in manifest.entries],
-            }
-        )
+        raw = {"number": manifest.number, "entries": [e.raw() for e in manifest.entries]}
+        body = json.dumps({**raw, "apart": True} if manifest.apart else raw)
         draft = self._folder / f".{manifest.number}.{uuid.uuid4().hex}"
         with open(draft, "x", encoding="utf-8") as file:
             file.write(f"{zlib.crc32(body.encode()):08x}\n{body}\n")
@@ -96,8 +138,8 @@ class Manifests:
         if f"{zlib.crc32(body.encode()):08x}" != checksum:
             raise _lost(path, "its checksum is wrong")
         raw = json.loads(body)
-        entries = tuple(Entry(s, r, tuple(skip)) for s, r, skip in raw["entries"])
-        return Manifest(raw["number"], entries)
+        entries = tuple(Entry.parse(entry) for entry in raw["entries"])
+        return Manifest(raw["number"], entries, raw.get("apart", False))
 
     def remove(self, number: int) -> None:
         (self._folder / str(number)).unlink(missing_ok=True)

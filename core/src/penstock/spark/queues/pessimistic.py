@@ -89,7 +89,7 @@ class _Line:
         self._options = options
         self._ctx = ctx
         self._folder = folder
-        self._spool = Spool(folder, options.horizon, options.unique_ids)
+        self._spool = Spool(folder, options.horizon, options.unique_ids, options.poison)
         self._calls = threading.RLock()
         self._receivers: list[ReceiverProcess] = []
         self._watcher = None
@@ -148,6 +148,7 @@ class _Line:
             "duplicates": self._spool.duplicates,
             "same_id": self._spool.same_id,
             "torn": self._spool.torn,
+            "poison": self._spool.poison,
         }
 
     def _receive(self) -> None:
@@ -187,7 +188,7 @@ class _Line:
         while True:
             if self._target is not None and self._spool.planned >= self._target:
                 return False
-            if self._spool.waiting():
+            if self._ready():
                 return True
             received = sum(r.total("received") for r in self._receivers)
             if received != seen or self._busy():
@@ -199,7 +200,7 @@ class _Line:
             time.sleep(0.02)
 
     def _ready(self) -> int:
-        return sum(segment.rows for segment in self._spool.waiting())
+        return self._spool.ready()
 
     def _busy(self) -> bool:
         """Whether messages may still come: the broker has some, or is being looked for."""

@@ -7,6 +7,8 @@ inbox/        segments, planned or not
 manifests/    which segments make which batch
 ids/          what was received lately
 corrupt/      segments with a record that failed its checksum
+poison/       messages that fail every batch
+apart.json    batches that failed, and what is left of them
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import time
 import uuid
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 
 from penstock.contracts.errors import DataLossError, OptionError, PositionError, ReadError
@@ -26,6 +29,7 @@ from penstock.contracts.points import reached
 from penstock.contracts.source import Limit
 from penstock.spark.commitlog import local_path
 from penstock.spark.queues import segments as seg
+from penstock.spark.queues.apart import Apart
 from penstock.spark.queues.dedup import Memory
 from penstock.spark.queues.manifest import Entry, Manifest, Manifests
 from penstock.spark.queues.segments import Segment
@@ -78,7 +82,7 @@ class Folders:
 class Spool:
     """Plans batches out of segments. One process at a time; one thread at a time."""
 
-    def __init__(self, location: str, horizon: float, unique: bool) -> None:
+    def __init__(self, location: str, horizon: float, unique: bool, poison: int = 0) -> None:
         self.folders = Folders(location)
         self._lock = _owned(self.folders / "lock")
         self.name = self._identity()
@@ -89,9 +93,10 @@ class Spool:
         self._fresh: tuple[int, list[pa.RecordBatch]] | None = None
         self.planned = 0
         self.duplicates = self.same_id = self.torn = 0
-        for number in self._manifests.numbers():
-            held = self._manifests.load(number)
-            self._assigned[number] = tuple(entry.segment for entry in held.entries)
+        known = [self._manifests.load(number) for number in self._manifests.numbers()]
+        for held in known:
+            self._assigned[held.number] = tuple(entry.segment for entry in held.entries)
+        self._apart = Apart(self.folders.root, poison, known)
         self._memory.load(max(self._assigned, default=0))
         self._sweep_drafts()
 
@@ -124,7 +129,17 @@ class Spool:
     def waiting(self) -> list[Segment]:
         """Segments that no batch has, in order of arrival."""
         taken = {name for names in self._assigned.values() for name in names}
+        taken |= self._apart.segments()
         return [s for s in seg.segments(self.folders / "inbox") if s.name not in taken]
+
+    def ready(self) -> int:
+        """How many rows no batch has."""
+        return self._apart.waiting() + sum(segment.rows for segment in self.waiting())
+
+    @property
+    def poison(self) -> int:
+        """How many messages this process has set aside."""
+        return self._apart.count
 
     def plan(self, after: int, limit: Limit) -> int:
         """The number of the batch after `after`: one that a killed process left, or a new one.
@@ -143,6 +158,11 @@ class Spool:
                 got=f"manifest {number} in {self.folders.root}",
                 fix="stop one of them, or give each its own state",
             )
+        if (piece := self._apart.next()) is not None:
+            self._publish(Manifest(number, piece, apart=True))
+            self._apart.taken()
+            self.planned += sum(entry.kept for entry in piece)
+            return number
         chosen = self._choose(limit)
         if not chosen:
             return after
@@ -160,20 +180,31 @@ class Spool:
             if self._fresh is not None and self._fresh[0] == number:
                 found.extend(self._fresh[1])
                 continue
-            for entry in self._manifests.load(number).entries:
-                found.extend(_kept(self._entry_rows(entry, number), entry.skip))
+            manifest = self._manifests.load(number)
+            failed = self._apart.failed(manifest)
+            if self._apart.emptied(number):
+                continue
+            tables = [_kept(self._entry_rows(e, number), e) for e in manifest.entries]
+            if failed:
+                self._apart.split(manifest, tables)
+            else:
+                found.extend(batch for table in tables for batch in _batches(table))
         return found
 
     def durable(self, number: int) -> None:
         """Every sink has the batches up to this number: their segments may go."""
+        needed = {name for n, names in self._assigned.items() if n > number for name in names}
+        needed |= self._apart.segments()
         for done in sorted(n for n in self._assigned if n <= number):
             for name in self._assigned[done]:
-                (self.folders / "inbox" / name).unlink(missing_ok=True)
+                if name not in needed:
+                    (self.folders / "inbox" / name).unlink(missing_ok=True)
             if done < number:
                 self._manifests.remove(done)
                 del self._assigned[done]
             else:
                 self._assigned[done] = ()
+        self._apart.done(number)
         if self._fresh is not None and self._fresh[0] <= number:
             self._fresh = None
 
@@ -218,14 +249,12 @@ class Spool:
         for segment, table in chosen:
             mask = found.duplicate[at : at + table.num_rows]
             skip = tuple(int(row) for row in mask.nonzero()[0])
-            entries.append(Entry(segment.name, table.num_rows, skip))
-            batches.extend(_kept(table, skip))
+            entry = Entry(segment.name, table.num_rows, skip)
+            entries.append(entry)
+            batches.extend(_batches(_kept(table, entry)))
             at += table.num_rows
         self._memory.remember(number, together, found.duplicate)
-        self._mine.add(number)
-        self._manifests.publish(Manifest(number, tuple(entries)))
-        reached("manifest-written", number=number)
-        self._assigned[number] = tuple(entry.segment for entry in entries)
+        self._publish(Manifest(number, tuple(entries)))
         self._fresh = (number, batches)
         self.planned += together.num_rows
         self.duplicates += int(found.duplicate.sum())
@@ -235,6 +264,13 @@ class Spool:
                 "%d messages have the id of another that is not the same; all are kept",
                 found.same_id,
             )
+
+    def _publish(self, manifest: Manifest) -> None:
+        self._mine.add(manifest.number)
+        self._apart.made(manifest.number)
+        self._manifests.publish(manifest)
+        reached("manifest-written", number=manifest.number)
+        self._assigned[manifest.number] = tuple(entry.segment for entry in manifest.entries)
 
     def _entry_rows(self, entry: Entry, number: int) -> pa.Table:
         path = self.folders / "inbox" / entry.segment
@@ -272,12 +308,19 @@ class Spool:
                 continue  # its writer finished it just now
 
 
-def _kept(table: pa.Table, skip: tuple[int, ...]) -> list[pa.RecordBatch]:
+def _kept(table: pa.Table, entry: Entry) -> pa.Table:
+    """The rows of an entry, with what the spool notes of each."""
+    if entry.skip:
+        mask = np.ones(table.num_rows, dtype=bool)
+        mask[list(entry.skip)] = False
+        mask = mask[entry.start : entry.end]
+        return table.slice(entry.start, entry.end - entry.start).filter(pa.array(mask))
+    return table.slice(entry.start, entry.end - entry.start)
+
+
+def _batches(table: pa.Table) -> list[pa.RecordBatch]:
+    """The rows as Spark is given them."""
     rows = table.drop_columns(["redelivered", "id_hash", "digest"])
-    if skip:
-        mask = pa.array([True] * rows.num_rows).to_numpy(zero_copy_only=False).copy()
-        mask[list(skip)] = False
-        rows = rows.filter(pa.array(mask))
     return [batch for batch in rows.to_batches() if batch.num_rows]
 
 
