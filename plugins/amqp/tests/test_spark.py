@@ -35,6 +35,7 @@ class Seen:
 
     def __init__(self):
         self.ids = []
+        self.patience = 60
         self.let = threading.Event()
         self.let.set()
         self.inside = threading.Event()
@@ -42,7 +43,7 @@ class Seen:
     def __call__(self, frame, number):
         found = [row.id for row in frame.select("id").collect()]
         self.inside.set()
-        assert self.let.wait(60)
+        assert self.let.wait(self.patience)
         self.ids += found
 
 
@@ -109,11 +110,12 @@ def test_the_second_format_of_the_offset_log_is_understood(spark, stream, place)
 def test_stopping_in_mid_batch_gives_the_messages_back(stream, place):
     place.send(*IDS[:100])
     seen = Seen()
+    seen.patience = 5  # Spark cannot interrupt Python: its stop waits for the function to end
     seen.let.clear()
     query = stream(seen)
     assert seen.inside.wait(60)
     query.stop()
-    seen.let.set()
+    assert not seen.ids
     back(place, 100)
 
 
