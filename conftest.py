@@ -1,3 +1,3 @@
 """Loads what all test folders share."""
 
-pytest_plugins = ["tests.brokers.fixtures"]
+pytest_plugins = ["tests.brokers.fixtures", "tests.faults.table"]

@@ -1,0 +1,46 @@
+"""Artemis through Spark with faults on the way: lost 0, unexpected 0, duplicates as promised."""
+
+import pytest
+
+from penstock.conformance.oracle import Oracle
+from tests.brokers.artemis import Artemis
+from tests.brokers.fixtures import running
+from tests.faults.proxy import Proxy
+from tests.faults.queue_jms import JmsPlace
+from tests.faults.queue_rig import Rig, few, many
+
+pytestmark = [pytest.mark.faults, pytest.mark.server, pytest.mark.spark]
+BOTH = pytest.mark.parametrize("delivery", ["optimistic", "pessimistic"])
+
+
+@pytest.fixture
+def rig(tmp_path, penstock_seed):
+    servers = running(Artemis(heap="512m"))
+    broker = next(servers)
+
+    def make(delivery, size):
+        oracle = Oracle(size, penstock_seed)
+        place, rows = JmsPlace(broker), max(50, size // 40)
+        return Rig(tmp_path, place, proxy, oracle, delivery, rows, "penstock_jms:connector")
+
+    try:
+        with Proxy(broker.port) as proxy:
+            yield make
+    finally:
+        next(servers, None)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@BOTH
+def test_a_few_faults_at_named_points_and_beside_them(rig, delivery, judged):
+    made, faults = rig(delivery, 2_000), few(delivery)
+    judged(f"jms {delivery}", len(faults), made.run(faults))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@BOTH
+def test_thirty_faults(rig, delivery, judged, penstock_seed):
+    made, faults = rig(delivery, 20_000), many(delivery, penstock_seed)
+    judged(f"jms {delivery}", len(faults), made.run(faults))
