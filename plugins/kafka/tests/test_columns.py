@@ -31,6 +31,12 @@ def test_pieces_in_any_order_of_memory_come_out_as_they_were(pieces, random):
     assert made.to_pylist() == kept
 
 
+def test_pieces_too_far_apart_for_views_are_sorted_by_their_addresses(monkeypatch):
+    monkeypatch.setattr("penstock_kafka.columns._FARTHEST", 0)
+    array = pa.array([b"first", None, b"", b"a longer one, not inline"], pa.binary())
+    assert _binary(*addresses(array)).to_pylist() == array.to_pylist()
+
+
 @settings(deadline=None)
 @given(st.lists(st.one_of(st.none(), st.binary(min_size=13, max_size=60)), min_size=1))
 def test_long_pieces_take_the_way_by_views(pieces):

@@ -18,6 +18,7 @@ from attrs import frozen
 from penstock.contracts import ENVELOPE
 from penstock.contracts.envelope import TIMESTAMP, stamps
 from penstock_kafka.librdkafka import lib
+from penstock_kafka.moments import millis
 from penstock_kafka.positions import Place
 from penstock_kafka.source import SPARK_COLUMNS, KafkaSource
 
@@ -25,6 +26,8 @@ _HEADERS = ENVELOPE.field("headers").type
 _WORDS = 9
 _INLINE = 12
 """Arrow's views hold up to so many bytes themselves, longer ones by reference."""
+_FARTHEST = 2**31
+"""A view holds a distance from the first piece in 32 bits."""
 _NO_HEADERS = -156  # RD_KAFKA_RESP_ERR__NOENT
 
 
@@ -103,15 +106,11 @@ def _binary(addresses: np.ndarray, lengths: np.ndarray) -> pa.Array:
     span = int(there.max()) + int(lengths.max()) - base
     starts = np.where(missing, 0, addresses - base) if gaps else addresses - base
     memory = pa.foreign_buffer(base, max(span, 1))
-    short = lengths <= _INLINE
-    if span < 2**31 and not (short & ~missing if gaps else short).any():
-        views = np.zeros((count, 4), np.int32)
-        views[:, 0] = lengths
-        views[:, 3] = starts
-        valid = pa.py_buffer(np.packbits(~missing, bitorder="little")) if gaps else None
-        buffers = [valid, pa.py_buffer(views), memory]
-        return pa.Array.from_buffers(pa.binary_view(), count, buffers).cast(pa.binary())
     lengths = np.where(missing, 0, lengths) if gaps else lengths
+    if span < _FARTHEST:
+        valid = pa.py_buffer(np.packbits(~missing, bitorder="little")) if gaps else None
+        buffers = [valid, pa.py_buffer(_views(starts, lengths, memory)), memory]
+        return pa.Array.from_buffers(pa.binary_view(), count, buffers).cast(pa.binary())
     # In the order of their addresses pieces and the gaps between them make one Arrow array, of
     # which every second element is taken.
     order = np.argsort(starts, kind="stable")
@@ -125,6 +124,26 @@ def _binary(addresses: np.ndarray, lengths: np.ndarray) -> pa.Array:
     chosen = np.empty(count, np.int64)
     chosen[order] = np.arange(0, 2 * count, 2)
     return pieces.take(pa.array(chosen, mask=missing if gaps else None)).cast(pa.binary())
+
+
+def _views(starts: np.ndarray, lengths: np.ndarray, memory: pa.Buffer) -> np.ndarray:
+    """Arrow's views of pieces: a length, and where it lies, or the piece itself if it is short."""
+    views = np.zeros((len(starts), 4), np.int32)
+    views[:, 0] = lengths
+    views[:, 3] = starts
+    few = lengths <= _INLINE
+    if not few.any():
+        return views
+    inline = views.view(np.uint8)
+    # By length, so that no byte beyond a piece is touched: it may be the last of its page.
+    for length in np.flatnonzero(np.bincount(lengths[few])).tolist():
+        same = lengths == length
+        rows = slice(None) if same.all() else np.flatnonzero(same)
+        inline[rows, 4:] = 0
+        if length:
+            window = np.ndarray((memory.size - length + 1,), f"V{length}", memory, strides=(1,))
+            inline[rows, 4 : 4 + length] = window[starts[rows]].view(np.uint8).reshape(-1, length)
+    return views
 
 
 def columns(memory: Memory, place: Place, wanted: Wanted) -> pa.RecordBatch:
@@ -151,20 +170,15 @@ def columns(memory: Memory, place: Place, wanted: Wanted) -> pa.RecordBatch:
         return pa.RecordBatch.from_arrays(arrays, schema=SPARK_COLUMNS)
     ids = pa.nulls(count, pa.string()) if wanted.id_header is None else _ids(headers, wanted)
     stamp = stamps(topic, str(partition), offsets)
-    arrays = [memory.keys(), memory.values(), headers, _moments(pointers), ids, stamp]
+    moments = _timestamps(millis(memory.pointers))
+    arrays = [memory.keys(), memory.values(), headers, moments, ids, stamp]
     return pa.RecordBatch.from_arrays(arrays, schema=ENVELOPE)
 
 
-def _moments(pointers: list[int]) -> pa.Array:
-    ask = lib().message_timestamp
-    millis = np.fromiter(map(ask, pointers, repeat(None)), np.int64, len(pointers))
-    return _timestamps(millis)
-
-
-def _timestamps(millis: np.ndarray) -> pa.Array:
-    unknown = millis < 0
+def _timestamps(found: np.ndarray) -> pa.Array:
+    unknown = found < 0
     mask = unknown if unknown.any() else None
-    return pa.array(millis * 1000, pa.int64(), mask=mask).cast(TIMESTAMP)
+    return pa.array(found * 1000, pa.int64(), mask=mask).cast(TIMESTAMP)
 
 
 def _kinds_and_moments(pointers: list[int]) -> tuple[pa.Array, pa.Array]:
@@ -172,11 +186,11 @@ def _kinds_and_moments(pointers: list[int]) -> tuple[pa.Array, pa.Array]:
     ask = lib().message_timestamp
     kind = c_int()
     where = ctypes.addressof(kind)
-    kinds, millis = np.empty(len(pointers), np.int32), np.empty(len(pointers), np.int64)
+    kinds, found = np.empty(len(pointers), np.int32), np.empty(len(pointers), np.int64)
     for row, pointer in enumerate(pointers):
-        millis[row] = ask(pointer, where)
+        found[row] = ask(pointer, where)
         kinds[row] = kind.value
-    return pa.array(kinds - 1), _timestamps(millis)
+    return pa.array(kinds - 1), _timestamps(found)
 
 
 def _headers(pointers: list[int]) -> pa.Array:
