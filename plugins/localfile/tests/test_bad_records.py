@@ -119,9 +119,7 @@ def test_a_record_whose_text_is_no_text_harms_no_neighbour(read):
 
 def test_a_record_without_an_end_takes_only_the_rest_of_its_block(read):
     bad = number(2) + number(7)  # a branch that the union does not have
-    rows = read(
-        container(block([row(0), row(1), bad, row(3), row(4)]), block([row(5), row(6)]))
-    )
+    rows = read(container(block([row(0), row(1), bad, row(3), row(4)]), block([row(5), row(6)])))
     assert ids(rows) == [0, 1, None, 5, 6]
     assert positions(rows) == [0, 1, 2, 5, 6]
     error = errors(rows)[2]
@@ -188,7 +186,7 @@ def test_a_schema_without_a_bottom_is_refused_before_it_is_walked(read):
         "fields": [{"name": "next", "type": ["null", "row"]}],
     }
     deep = b"\x02" * 100_000 + b"\x00"
-    with pytest.raises(ReadError, match="cannot be used.*holds itself"):
+    with pytest.raises(ReadError, match=r"cannot be used.*holds itself"):
         read(container(block([deep]), schema=endless), schema="next STRING")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
@@ -9,12 +11,22 @@ from typing import Any
 from attrs import evolve, frozen
 
 from penstock.contracts import Secret
-from penstock.contracts.errors import DataLossError, EphemeralReadError, ReadError, SetupError
+from penstock.contracts.errors import (
+    DataLossError,
+    EphemeralReadError,
+    EphemeralWriteError,
+    OptionError,
+    PenstockError,
+    ReadError,
+    SetupError,
+    WriteError,
+)
 from penstock_localfile.engine.names import safe, shown
 from penstock_localfile.engine.storage import Entry, Readable, Storage, Writable
 
 _TIMES = ("mtime", "LastModified", "last_modified", "updated", "created", "modify")
 _TAGS = ("ETag", "etag", "md5Hash", "content_md5", "e_tag", "checksum")
+_FLAT = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "oss", "memory"}
 
 
 @frozen
@@ -23,6 +35,7 @@ class FsspecStorage(Storage):
 
     url: str
     arguments: tuple[tuple[str, str | Secret], ...] = ()
+    seeks = True
 
     @property
     def origin(self) -> str:
@@ -37,10 +50,13 @@ class FsspecStorage(Storage):
                 f"the URL {self.url} needs fsspec: {error}",
                 fix='pip install "penstock-remotefile[fsspec]"',
             ) from error
-        given = {k: v.reveal() if isinstance(v, Secret) else v for k, v in self.arguments}
+        given = {
+            name: _argument(name, value.reveal() if isinstance(value, Secret) else value)
+            for name, value in self.arguments
+        }
         try:
             fs, root = url_to_fs(self.url, **given)
-        except (ImportError, ValueError) as error:
+        except (ImportError, ValueError, TypeError) as error:
             raise SetupError(
                 f"fsspec cannot reach the URL: {error}",
                 got=self.url,
@@ -52,62 +68,57 @@ class FsspecStorage(Storage):
         """The files below a prefix."""
         fs, root = self._fs()
         top = root + "/" + below.decode() if below else root
-        fs.invalidate_cache()
-        depth = None if recursive else 1
-        try:
-            found = fs.find(top, maxdepth=depth, detail=True)
-        except FileNotFoundError:
-            found = {}
-        except OSError as error:
-            raise EphemeralReadError(f"the listing failed: {error}", got=self.url) from error
-        if not found and not below and not fs.exists(root) and not self._is_flat(fs):
-            raise ReadError("the folder to read is missing", got=self.url)
+        with self._reading(below):
+            fs.invalidate_cache()
+            try:
+                found = fs.find(top, maxdepth=None if recursive else 1, detail=True)
+            except FileNotFoundError:
+                found = {}
+            if not found and not below and not fs.exists(_must_be(fs, root)):
+                raise ReadError("the folder or bucket to read is missing", got=self.url)
         for name, facts in found.items():
             path = name[len(root) :].lstrip("/").encode()
-            if path and facts.get("type", "file") == "file":
+            if path and not path.endswith(b"/") and facts.get("type", "file") == "file":
                 yield _entry(path, facts)
-
-    @staticmethod
-    def _is_flat(fs: Any) -> bool:
-        """Object stores have no folders: an empty one is missing."""
-        protocols = (fs.protocol,) if isinstance(fs.protocol, str) else fs.protocol
-        return bool({"s3", "gs", "gcs", "abfs", "az", "memory"} & set(protocols))
 
     def stat(self, path: bytes) -> Entry | None:
         """One file as it is now."""
         fs, root = self._fs()
-        fs.invalidate_cache()
-        try:
-            facts = fs.info(self._at(root, path))
-        except FileNotFoundError:
-            return None
+        with self._reading(path):
+            fs.invalidate_cache()
+            try:
+                facts = fs.info(self._at(root, path))
+            except FileNotFoundError:
+                return None
         return _entry(path, facts) if facts.get("type") == "file" else None
 
     def open(self, path: bytes, start: int = 0) -> Readable:
         """Read a file from an offset on."""
         fs, root = self._fs()
-        try:
-            file = fs.open(self._at(root, path), "rb")
-        except FileNotFoundError:
-            raise DataLossError("a file is no longer there", got=shown(path)) from None
-        if start:
+        with self._reading(path):
+            try:
+                file = fs.open(self._at(root, path), "rb")
+            except FileNotFoundError:
+                raise DataLossError("a file is no longer there", got=shown(path)) from None
             file.seek(start)
-        return file  # type: ignore[no-any-return]
+        return _Reading(file, self, path)
 
     def create(self, path: bytes) -> Writable:
         """Write a new file."""
         fs, root = self._fs()
         place = self._at(root, path)
-        fs.makedirs(place.rpartition("/")[0], exist_ok=True)
-        return fs.open(place, "wb")  # type: ignore[no-any-return]
+        with self._writing(path):
+            self._make_folder(fs, place)
+            return _Writing(fs.open(place, "wb"), self, path)
 
     def rename(self, old: bytes, new: bytes, *, to: Storage | None = None) -> None:
         """Move a file: object stores copy it whole, then remove the old name."""
         fs, root = self._fs()
         there = to._fs()[1] if isinstance(to, FsspecStorage) else root
         target = self._at(there, new)
-        fs.makedirs(target.rpartition("/")[0], exist_ok=True)
-        fs.mv(self._at(root, old), target)
+        with self._writing(new):
+            self._make_folder(fs, target)
+            fs.mv(self._at(root, old), target)
 
     def beside(self, folder: str) -> FsspecStorage:
         """Another prefix."""
@@ -119,24 +130,28 @@ class FsspecStorage(Storage):
         """Remove a file."""
         fs, root = self._fs()
         place = self._at(root, path)
-        if fs.exists(place):
-            fs.rm_file(place)
+        with self._writing(path), contextlib.suppress(FileNotFoundError):
+            if fs.exists(place):
+                fs.rm_file(place)
 
     def remove_folder(self, path: bytes) -> None:
         """Remove all below a prefix."""
         fs, root = self._fs()
         place = self._at(root, path)
-        if fs.exists(place):
-            fs.rm(place, recursive=True)
+        with self._writing(path), contextlib.suppress(FileNotFoundError):
+            fs.invalidate_cache()
+            if fs.exists(place):
+                fs.rm(place, recursive=True)
 
     def folders(self, path: bytes) -> list[bytes]:
         """The names of the folders in a folder."""
         fs, root = self._fs()
-        fs.invalidate_cache()
-        try:
-            found = fs.ls(self._at(root, path), detail=True)
-        except FileNotFoundError:
-            return []
+        with self._reading(path):
+            fs.invalidate_cache()
+            try:
+                found = fs.ls(self._at(root, path), detail=True)
+            except FileNotFoundError:
+                return []
         names = (f["name"].rstrip("/").rpartition("/")[2] for f in found if f["type"] != "file")
         return sorted(name.encode() for name in names)
 
@@ -146,6 +161,129 @@ class FsspecStorage(Storage):
     @staticmethod
     def _at(root: str, path: bytes) -> str:
         return root + "/" + safe(path).decode()
+
+    @staticmethod
+    def _make_folder(fs: Any, place: str) -> None:
+        if not _is_flat(fs):
+            fs.makedirs(place.rpartition("/")[0], exist_ok=True)
+
+    @contextlib.contextmanager
+    def _reading(self, path: bytes) -> Iterator[None]:
+        """Every client has exceptions of its own: to the user they are one of two errors."""
+        try:
+            yield
+        except PenstockError:
+            raise
+        except PermissionError as error:
+            raise ReadError(
+                f"the store does not let us read: {error}",
+                got=f"{self.url} {shown(path)}".rstrip(),
+                fix="see the filesystem's own credentials: fs.key, fs.secret, fs.token, ...",
+            ) from error
+        except Exception as error:
+            raise EphemeralReadError(
+                f"the store failed: {error or type(error).__name__}",
+                got=f"{self.url} {shown(path)}".rstrip(),
+            ) from error
+
+    @contextlib.contextmanager
+    def _writing(self, path: bytes) -> Iterator[None]:
+        try:
+            yield
+        except PenstockError:
+            raise
+        except Exception as error:
+            lasting = isinstance(error, PermissionError)
+            raise (WriteError if lasting else EphemeralWriteError)(
+                f"the store cannot write: {error or type(error).__name__}",
+                got=f"{self.url} {shown(path)}",
+                fix="let these credentials write there" if lasting else None,
+            ) from error
+
+
+class _Reading:
+    """An open file of a filesystem; it can be read back and forth."""
+
+    def __init__(self, file: Any, storage: FsspecStorage, path: bytes) -> None:
+        self._file = file
+        self._storage = storage
+        self._path = path
+
+    def read(self, size: int = -1, /) -> bytes:
+        """Up to `size` bytes; empty at the end."""
+        with self._storage._reading(self._path):
+            return bytes(self._file.read(size))
+
+    def seek(self, offset: int, whence: int = 0, /) -> int:
+        """Go on from another byte."""
+        return int(self._file.seek(offset, whence))
+
+    def tell(self) -> int:
+        """The next byte."""
+        return int(self._file.tell())
+
+    def seekable(self) -> bool:
+        """Yes."""
+        return True
+
+    def readable(self) -> bool:
+        """Yes."""
+        return True
+
+    @property
+    def closed(self) -> bool:
+        """Whether it is freed."""
+        return bool(self._file.closed)
+
+    def close(self) -> None:
+        """Free it."""
+        self._file.close()
+
+
+class _Writing:
+    """A file under way; an object store shows it when it is complete."""
+
+    def __init__(self, file: Any, storage: FsspecStorage, path: bytes) -> None:
+        self._file = file
+        self._storage = storage
+        self._path = path
+
+    def write(self, data: bytes, /) -> int:
+        """Take bytes."""
+        with self._storage._writing(self._path):
+            return int(self._file.write(data))
+
+    def flush(self) -> None:
+        """Clients send whole blocks; what is left goes with `close`."""
+
+    def close(self) -> None:
+        """Complete it."""
+        with self._storage._writing(self._path):
+            self._file.close()
+
+
+def _is_flat(fs: Any) -> bool:
+    """Object stores have no folders: an empty one is missing."""
+    protocols = (fs.protocol,) if isinstance(fs.protocol, str) else fs.protocol
+    return bool(_FLAT & set(protocols))
+
+
+def _must_be(fs: Any, root: str) -> str:
+    """What has to be there even when it is empty: the folder, or the bucket."""
+    bucket = root.partition("/")[0]
+    return bucket if _is_flat(fs) and bucket else ("/" if _is_flat(fs) else root)
+
+
+def _argument(name: str, text: str) -> Any:
+    """Filesystems want more than text: true, false, and JSON objects and lists."""
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    if text[:1] not in ("{", "["):
+        return text
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise OptionError(f"the option fs.{name} is no JSON: {error}") from None
 
 
 def _entry(path: bytes, facts: dict[str, Any]) -> Entry:

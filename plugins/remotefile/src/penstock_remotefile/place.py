@@ -52,13 +52,17 @@ class RemotePlace(Configured):
         prefix="header.", doc="http: further headers, for instance header.Authorization."
     )
     fs: dict[str, str | Secret] = option(
-        prefix="fs.", doc="fsspec: arguments of the filesystem, for instance fs.endpoint_url."
+        prefix="fs.",
+        doc="fsspec: arguments of the filesystem, for instance fs.endpoint_url; true, false and "
+        "JSON objects and lists are taken as such.",
     )
 
     def settle(self) -> None:
-        """A password in a URL would show in plans; so would a header that lets one in."""
-        hidden = {k: v if isinstance(v, Secret) else Secret(v) for k, v in self.headers.items()}
-        object.__setattr__(self, "headers", hidden)
+        """What lets one in would show in plans: in a URL, a header, an argument."""
+        for name in ("headers", "fs"):
+            given: dict[str, str | Secret] = getattr(self, name)
+            hidden = {k: v if isinstance(v, Secret) else Secret(v) for k, v in given.items()}
+            object.__setattr__(self, name, hidden)
         parts = urlsplit(self.url)
         if parts.password is not None:
             raise OptionError(

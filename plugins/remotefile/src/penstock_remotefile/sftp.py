@@ -84,9 +84,12 @@ class SftpStorage(Storage):
 
         def look(sftp: paramiko.SFTPClient) -> Entry | None:
             try:
-                return _entry(path, sftp.stat(self._at(path)))
+                attributes = sftp.stat(self._at(path))
             except FileNotFoundError:
                 return None
+            return (
+                None if stat_module.S_ISDIR(attributes.st_mode or 0) else _entry(path, attributes)
+            )
 
         return self._call(look)
 

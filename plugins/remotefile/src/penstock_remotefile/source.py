@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
+from urllib.parse import unquote
 
 import pyarrow as pa
+from attrs import evolve
 
 from penstock.contracts import Context, Part, ReplayableSource, connector, option
 from penstock.contracts.errors import OptionError
 from penstock_localfile.engine.batches import joined
 from penstock_localfile.engine.discovery import Rules
-from penstock_localfile.engine.names import matcher
+from penstock_localfile.engine.names import literal, matcher
 from penstock_localfile.engine.options import FileOptions
 from penstock_localfile.engine.planner import FilePlanner
 from penstock_localfile.engine.storage import Storage
@@ -76,4 +79,15 @@ class RemoteFiles(RemotePlace, FileOptions, ReplayableSource):
             web = HttpStorage(urls, headers, self.timeout, self.retries)
             return web, self.rules("", named=True)
         storage, pattern = self.storage()
+        folder, _, name = self.url.rpartition("/")
+        if not pattern and name and "://" in folder:
+            above, _ = evolve(self, url=folder).storage()
+            if _is_file(above, unquote(name).encode()):
+                return above, self.rules(literal(unquote(name)), named=True)
         return storage, self.rules(pattern)
+
+
+@lru_cache(maxsize=64)
+def _is_file(above: Storage, name: bytes) -> bool:
+    """Whether a URL names one file. Asked once in a process: a stream must not change its mind."""
+    return above.stat(name) is not None

@@ -7,7 +7,7 @@ import io
 import tempfile
 import zipfile
 from collections.abc import Iterator
-from typing import IO, Any, Literal
+from typing import IO, Any, Literal, cast
 
 import pyarrow as pa
 from attrs import frozen
@@ -151,8 +151,8 @@ def seekable(storage: Storage, file: Logged) -> Iterator[IO[bytes]]:
     """A discovered file that can be read back and forth: in place, or a temporary copy."""
     raw = open_logged(storage, file)
     try:
-        if isinstance(raw.inner, io.FileIO):
-            yield raw.inner
+        if storage.seeks:
+            yield cast("IO[bytes]", raw.inner)
             return
         with tempfile.TemporaryFile(prefix="penstock-") as copy:
             while data := raw.read(8 << 20):

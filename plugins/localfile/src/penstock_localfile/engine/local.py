@@ -26,6 +26,7 @@ class LocalStorage(Storage):
 
     root: str
     cheap_reads = True
+    seeks = True
 
     @property
     def origin(self) -> str:

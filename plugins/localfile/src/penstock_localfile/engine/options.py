@@ -205,10 +205,12 @@ class FileOptions(Configured):
     def file_planner(self, storage: Storage, rules: Rules, state: str | None) -> FilePlanner:
         """The planner over a storage."""
         form = self.file_format()
+        ranged = form.by_lines or storage.seeks  # else each range would copy the whole file
+        divides = form.divides if ranged else (lambda path: False)
         return FilePlanner(
             storage,
             rules,
-            Packing(split=self.split_bytes, parts=self.parts, divides=form.divides),
+            Packing(split=self.split_bytes, parts=self.parts, divides=divides),
             form.cutting(),
             state,
             Afterwards(self.after, self.archive, self.suffix, self.marker),

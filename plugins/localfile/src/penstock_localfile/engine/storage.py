@@ -58,6 +58,8 @@ class Storage(ABC):
 
     cheap_reads: bool = False
     """Whether the driver may read file contents to cut a batch within a file."""
+    seeks: bool = False
+    """Whether an open file can be read back and forth; else such a format takes a whole copy."""
 
     @property
     @abstractmethod

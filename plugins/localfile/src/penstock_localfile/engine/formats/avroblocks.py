@@ -104,9 +104,7 @@ def header(stream: io.BufferedReader, file: Logged) -> Header:
     return Header(schema, codec, sync)
 
 
-def blocks(
-    stream: io.BufferedReader, head: Header, file: Logged, longest: int
-) -> Iterator[Block]:
+def blocks(stream: io.BufferedReader, head: Header, file: Logged, longest: int) -> Iterator[Block]:
     """The blocks that follow the header.
 
     Raises:
