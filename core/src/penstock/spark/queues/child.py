@@ -62,7 +62,7 @@ class SpoolReceiver:
         self._backoff = Backoff(task.options.retry_for)
         self.stopping = stopping
         self._told_at = 0.0
-        self._full = False
+        self._size = 0
         self._numbers: dict[str, Any] = {
             "depth": None, "unacknowledged": 0, "received": 0, "redelivered": 0, "reconnects": 0,
             "connected": False,
@@ -93,13 +93,16 @@ class SpoolReceiver:
 
     def _turn(self, consumer: Consumer) -> None:
         self._tell(consumer)
-        if self._full:
+        if self._size > self._task.options.max_spool:
             consumer.receive(Limit(rows=0), WAIT)
+            self._size = self._folders.size()
             return
         leases = self._gathered(consumer)
         if not leases:
             return
-        segment = self._writer.write([spooled(lease) for lease in leases])
+        batches = [spooled(lease) for lease in leases]
+        segment = self._writer.write(batches)
+        self._size += sum(rows.nbytes for rows in batches)
         reached("segment-written", segment=segment.name)
         for lease in leases:
             lease.acknowledge()
@@ -137,7 +140,7 @@ class SpoolReceiver:
         self._told_at = time.monotonic()
         self._numbers["depth"] = consumer.depth()
         self._numbers["unacknowledged"] = consumer.unacknowledged()
-        self._full = self._folders.size() > self._task.options.max_spool
+        self._size = self._folders.size()
         self._say(self._numbers)
 
     def _lost(self, error: PenstockError) -> None:
