@@ -13,7 +13,7 @@ DOCS = Path(__file__).parents[3] / "sdk-docs"
 PAGES = sorted(path for path in DOCS.rglob("*.md") if "_site" not in path.parts)
 RUNNER = Path(__file__).with_name("running.py")
 FENCE = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.M | re.S)
-SERVER = re.compile(r"^<!-- server: (\w+) (\S+) -->$", re.M)
+SERVER = re.compile(r"^<!-- server: ([\w.]+) (\S+) -->$", re.M)
 
 pytestmark = pytest.mark.spark
 
@@ -43,7 +43,9 @@ def ran(tmp_path_factory, request):
     places, absent = {}, set()
     for server, written in sorted(servers):
         try:
-            places[written] = request.getfixturevalue(server).address
+            fixture, _, named = server.partition(".")
+            found = getattr(request.getfixturevalue(fixture), named or "address")
+            places[written] = ",".join(map(str, found)) if isinstance(found, list) else str(found)
         except pytest.skip.Exception:
             absent.add(server)
     pages = {

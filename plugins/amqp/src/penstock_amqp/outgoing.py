@@ -56,6 +56,8 @@ def outgoing(sink: AmqpSink, rows: pa.RecordBatch, prefix: str, first: int) -> I
         )
         if headers[index]:
             _apply(properties, headers[index], fixed)
+        if sink.correlate and properties.correlation_id is None:
+            properties.correlation_id = properties.message_id
         yield Outgoing(rows, index, keys[index] or "", values[index] or b"", properties)
 
 

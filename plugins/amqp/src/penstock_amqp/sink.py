@@ -42,6 +42,11 @@ class AmqpSink(Address, Sink):
         default=None, unit="seconds", doc="How long a message may wait in a queue."
     )
     reply_to: str | None = option(default=None, doc="Where answers are expected.")
+    correlate: bool = option(
+        default=False,
+        doc="A message's id is its correlation id too, unless the record has one: answers then "
+        "say what they answer.",
+    )
     message_type: str | None = option(default=None, doc="The `type` property of every message.")
     app_id: str | None = option(default=None, doc="The `app_id` property of every message.")
     retry_for: float = option(
