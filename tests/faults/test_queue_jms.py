@@ -31,7 +31,7 @@ def rig(tmp_path, penstock_seed):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @BOTH
 def test_a_few_faults_at_named_points_and_beside_them(rig, delivery, judged):
     made, faults = rig(delivery, 2_000), few(delivery)

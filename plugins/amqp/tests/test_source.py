@@ -174,7 +174,6 @@ def test_several_queues_come_over_one_channel(rabbitmq):
     consumer.close()
 
 
-@pytest.mark.slow
 def test_the_prefetch_follows_the_window_and_the_size_of_messages(place):
     place.send(*[str(n) for n in range(300)])
     consumer = source(place).consumer(Context(), 0)

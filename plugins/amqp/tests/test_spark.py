@@ -93,7 +93,6 @@ def test_nothing_is_acknowledged_while_a_sink_blocks_and_all_is_when_idle(stream
     back(place, 0)
 
 
-@pytest.mark.slow
 def test_the_second_format_of_the_offset_log_is_understood(spark, stream, place):
     place.send(*IDS[:100])
     seen = Seen()
@@ -106,7 +105,6 @@ def test_the_second_format_of_the_offset_log_is_understood(spark, stream, place)
     back(place, 0)
 
 
-@pytest.mark.slow
 def test_stopping_in_mid_batch_gives_the_messages_back(stream, place):
     place.send(*IDS[:100])
     seen = Seen()
@@ -119,7 +117,6 @@ def test_stopping_in_mid_batch_gives_the_messages_back(stream, place):
     back(place, 100)
 
 
-@pytest.mark.slow
 def test_a_drain_empties_the_queue_and_must_be_asked_for(spark, place):
     place.send(*IDS)
     reader = spark.read.format("penstock.amqp").options(url=place.server.url, queue=place.queue)
