@@ -1,6 +1,15 @@
-"""Fused Python stages against the same functions on plain Spark, from a source to a sink."""
+"""Fused Python stages against the same functions on plain Spark, from a source to a sink.
 
+`memory` has no peer: it asks whether what the Python workers hold stays the same over 100 million
+rows; `memory-small` is the same over 5 million.
+"""
+
+import json
+import os
 import tempfile
+import time
+from importlib.metadata import EntryPoint
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -8,6 +17,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import from_json, struct, udf
 
 import penstock as pen
+from penstock.contracts import Connector, Promise, Sink, option
+from penstock.contracts import connector as configured
+from penstock.registry import lookup
 from tests.benchmarks import discard
 from tests.benchmarks.bare import BareGenerator
 from tests.benchmarks.measure import interleaved, row, seconds
@@ -17,8 +29,13 @@ SCHEMA = "id long, customer string, total double"
 
 
 def main(wanted: list[str]) -> None:
-    rows = {"map-batches": map_batches, "per-record": per_record}
-    for name in wanted or rows:
+    rows = {
+        "map-batches": map_batches,
+        "per-record": per_record,
+        "memory": lambda: memory(100_000_000, 10_000_000),
+        "memory-small": lambda: memory(5_000_000, 500_000),
+    }
+    for name in wanted or ("map-batches", "per-record", "memory-small"):
         rows[name]()
 
 
@@ -136,3 +153,87 @@ def _records(frames):
 
     for frame in frames:
         yield pd.DataFrame([enrich(r) for r in frame.to_dict("records")])
+
+
+class SlowWriter(discard.DiscardWriter):
+    def __init__(self, pause):
+        super().__init__()
+        self.pause = pause
+
+    def write(self, rows):
+        super().write(rows)
+        time.sleep(self.pause * rows.num_rows / 20_000)
+
+
+@configured
+class SlowSink(Sink):
+    """Takes rows more slowly than the source makes them."""
+
+    pause: float = option(default=0.02, doc="Seconds for 20,000 rows.")
+
+    def promise(self):
+        return Promise(replay="idempotent", atomic="batch")
+
+    def open(self, batch, partition, attempt, schema):
+        return SlowWriter(self.pause)
+
+
+slow = Connector(name="slow", sink=SlowSink)
+
+
+def memory(rows: int, early: int) -> None:
+    """One run; the peak of the largest Python worker after `early` rows, and at the end."""
+    spark = _session()
+    point = EntryPoint("slow", f"{__name__}:slow", "penstock.connectors")
+    lookup._entries()["connectors"]["slow"] = [lookup.Entry("slow", "bench", "0", point)]
+    flow = (
+        pen.pipeline("memory")
+        .source("generator", rows=rows)
+        .limits(max_rows=max(early // 5, 100_000))
+        .map_batches(upper)
+        .sink("slow")
+    )
+    peaks: dict[str, float] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        began = time.perf_counter()
+        handle = flow.run(folder, spark=spark, wait=False)
+        while not handle.wait(0.2):
+            done = handle.counts().get("slow")
+            if done is not None and done.rows_in >= early and not peaks:
+                peaks[f"{done.rows_in:,}"] = peak_of_workers()
+        took = time.perf_counter() - began
+        done = handle.counts()["slow"].rows_in
+        peaks[f"{done:,}"] = peak_of_workers()
+    first, last = peaks.values()
+    figure = {
+        "bench": "memory",
+        "rows": done,
+        "rows/s": round(done / took),
+        "peak MiB of a worker": {name: round(peak, 1) for name, peak in peaks.items()},
+        "ratio": round(last / first, 3),
+    }
+    print(json.dumps(figure), flush=True)
+
+
+def peak_of_workers() -> float:
+    """The most memory any living Python child of this process's JVM ever held, in MiB."""
+    parents, peaks = {}, {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            status = dict(
+                line.split(":", 1) for line in (folder / "status").read_text().splitlines()
+            )
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        parents[int(folder.name)] = int(status["PPid"])
+        if "python" in status["Name"] and "VmHWM" in status:
+            peaks[int(folder.name)] = int(status["VmHWM"].split()[0]) / 1024
+
+    def ours(pid: int) -> bool:
+        while pid in parents:
+            pid = parents[pid]
+            if pid == os.getpid():
+                return True
+        return False
+
+    return max(peak for pid, peak in peaks.items() if ours(pid))

@@ -13,6 +13,8 @@ _STANDINS = {
         "onefile": "onefile",
         "bytesink": "bytesink",
         "once": "once",
+        "by-task": "by_task",
+        "pictures": "pictures",
     },
     "coders": {"tag": "TagCoder"},
     "transforms": {"tag-filter": "TagFilter"},

@@ -97,6 +97,22 @@ class OnceSink(Sink):
         raise AssertionError("analysis must not write")
 
 
+@configured
+class ByTaskSink(OnceSink):
+    """Takes anything, recognises a task's share."""
+
+    def promise(self) -> Promise:
+        return Promise(replay="idempotent", atomic="task")
+
+
+@configured
+class PicturesSink(OnceSink):
+    """Takes nothing that we have."""
+
+    def accepts(self, schema: pa.Schema) -> pa.Schema:
+        raise SchemaError("only pictures are shown here")
+
+
 class Tag:
     """A parsed element: `<order>120</order>`."""
 
@@ -154,3 +170,5 @@ queue = Connector(name="amqp-queue", source=StandInQueue)
 onefile = Connector(name="onefile", source=OneFile)
 bytesink = Connector(name="bytesink", sink=BytesSink)
 once = Connector(name="once", sink=OnceSink)
+by_task = Connector(name="by-task", sink=ByTaskSink)
+pictures = Connector(name="pictures", sink=PicturesSink)

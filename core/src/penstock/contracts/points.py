@@ -20,6 +20,7 @@ POINTS = {
     "tasks-written": "all write tasks have closed, nothing is published",
     "dead-letters-published": "dead letters are published, sinks are not finished",
     "sink-finished": "one sink has finished the batch",
+    "dead-letters-delivered": "the sink named for dead letters has the batch's, nothing is committed",
     "sinks-finished": "all sinks have finished, Spark has not committed",
     "before-ack": "Spark has committed, the broker is not told yet",
     "segment-written": "a segment is on disk, not acknowledged",

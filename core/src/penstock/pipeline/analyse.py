@@ -5,10 +5,14 @@ from __future__ import annotations
 from penstock.pipeline.graph import Graph
 from penstock.pipeline.passes.checks import check
 from penstock.pipeline.passes.coders import coders
+from penstock.pipeline.passes.ends import ends, unbound
 from penstock.pipeline.passes.fusion import fuse
 from penstock.pipeline.passes.guarantees import guarantees
+from penstock.pipeline.passes.letters import dead_letters
+from penstock.pipeline.passes.letters import notes as letters_notes
 from penstock.pipeline.passes.network import network
 from penstock.pipeline.passes.resolve import resolve
+from penstock.pipeline.passes.staging import staged
 from penstock.pipeline.plan import Phase, Plan
 
 
@@ -21,6 +25,8 @@ def analyse(graph: Graph) -> Plan:
     """
     check(graph)
     declared = resolve(graph)
+    ends(graph, declared)
+    letters = dead_letters(graph)
     kept, notes = guarantees(graph, declared)
     laid = network(declared)
     typed = coders(laid)
@@ -31,7 +37,19 @@ def analyse(graph: Graph) -> Plan:
         Phase("coders", typed),
         Phase("fused", fused),
     )
-    return Plan(graph, fused, segments, kept, phases, notes + _order(fused))
+    on_disk = staged(fused)
+    notes += unbound(graph, fused) + letters_notes(letters) + _order(fused)
+    notes += tuple(f"{name}: batches are staged, {why}" for name, why in on_disk.items())
+    return Plan(
+        graph,
+        fused,
+        segments,
+        kept,
+        phases,
+        notes,
+        staged=frozenset(on_disk),
+        dead_letters=letters,
+    )
 
 
 def _order(stages: tuple) -> tuple[str, ...]:  # type: ignore[type-arg]

@@ -48,6 +48,17 @@ def step_args(what: str, given: Any) -> Args:
     return Args({n: v for n, v in out.items() if v is not None}, hide=False)
 
 
+def end_args(kind: Kind, what: str, args: Args) -> Args:
+    """The arguments of a source or a sink; a function that a sink is given becomes a `Function`.
+
+    Raises:
+        DeclareError: a function is wanted and something else came.
+    """
+    if kind != "sink" or what != "dataframe" or "function" not in args:
+        return args
+    return Args({**args, "function": Function.of(args["function"])}, hide=False)
+
+
 def _is_main_value(cls: Any, declared: dict[str, Spec], given: Mapping[Any, Any]) -> bool:
     """Whether a mapping is the main option itself (`rename: {ts: at}`) and not named options."""
     main = declared.get(cls.main or "")
@@ -113,10 +124,10 @@ def split_commas(text: str) -> list[str]:
 
 def default_name(kind: Kind, what: str, args: Args) -> str:
     """What a node is called that was given no name."""
+    function = args.get("function")
+    if isinstance(function, Function):
+        return what if function.name == "lambda" else function.name
     if kind == "step":
-        function = args.get("function")
-        if isinstance(function, Function):
-            return what if function.name == "lambda" else function.name
         if what == "branch" and "unless" in args:
             return "branch-else"
         if what in ("decode", "encode"):

@@ -9,13 +9,11 @@ from typing import Any, Literal
 from attrs import evolve, field, frozen
 
 from penstock.contracts.errors import DeclareError, did_you_mean
-from penstock.contracts.values import convert
-from penstock.pipeline.arguments import default_name, policy, step_args
-from penstock.pipeline.graph import Args, End, Graph, Guarantee, Kind, Node, Policy, Settings
+from penstock.pipeline.arguments import default_name, end_args, policy
+from penstock.pipeline.graph import Args, End, Graph, Guarantee, Kind, Node, Settings
 from penstock.pipeline.joining import fresh, joined
+from penstock.pipeline.nodes import GUARANTEES, arguments, end_given, frame_given, limits, made_node
 from penstock.pipeline.verbs import Verbs
-
-GUARANTEES = ("at-least-once", "exactly-once")
 
 
 @frozen
@@ -95,12 +93,12 @@ class Flow(Verbs):
                 fix="declare the second with pen.source(...) and join them with .merge(...)",
             )
         if not isinstance(what, str):
-            what, options = "dataframe", {"frame": what, **options}
+            what, options = "dataframe", {"frame": frame_given(what), **options}
         return self._add("source", what, Args(options), (), name, parallelism, None, on_error)
 
     def sink(
         self,
-        what: str,
+        what: Any,
         *,
         name: str | None = None,
         parallelism: int | None = None,
@@ -108,7 +106,11 @@ class Flow(Verbs):
         on_error: Any = None,
         **options: Any,
     ) -> Flow:
-        """Write to a connector; what follows gets the same records the sink gets."""
+        """Write to a connector, or give each batch to a function of a DataFrame and a number.
+
+        What follows gets the same records the sink gets.
+        """
+        what, options = end_given(what, options)
         made = self._add(
             "sink", what, Args(options), self._here(what), name, parallelism, on, on_error
         )
@@ -279,6 +281,7 @@ class Flow(Verbs):
         on_error: Any,
     ) -> Flow:
         taken = {node.name for node in self.graph}
+        args = end_args(kind, what, args)
         chosen = _name(name) if name is not None else fresh(default_name(kind, what, args), taken)
         node = made_node(chosen, kind, what, args, inputs, parallelism, on, on_error)
         auto = self.auto if name is not None else self.auto | {chosen}
@@ -296,65 +299,6 @@ def _absorbed(flow: Flow, other: Flow) -> tuple[Flow, str]:
     auto = flow.auto | {renamed.get(name, name) for name in other.auto}
     head = other.at or (other.graph.nodes[-1].name if other.graph.nodes else "")
     return evolve(flow, graph=graph, auto=auto), renamed.get(head, head)
-
-
-def made_node(
-    name: str,
-    kind: Kind,
-    what: str,
-    args: Args,
-    inputs: tuple[str, ...] = (),
-    parallelism: int | None = None,
-    on: str | None = None,
-    on_error: Any = None,
-) -> Node:
-    """A node whose common settings are checked."""
-    if parallelism is not None and (not isinstance(parallelism, int) or parallelism < 1):
-        raise DeclareError(
-            "the parallelism of a node is a count of tasks",
-            who=name or what,
-            expected="a whole number, 1 or more",
-            got=repr(parallelism),
-        )
-    if on not in (None, "driver"):
-        raise DeclareError(
-            "there is no such place", who=name or what, expected='"driver"', got=repr(on)
-        )
-    own: Policy | None = policy(on_error) if on_error is not None else None
-    return Node(name, kind, what, args, inputs, parallelism, on, own)
-
-
-def arguments(what: str, main: Any, options: Mapping[str, Any]) -> Args:
-    """The arguments of a step from a main value and named options."""
-    if main is None:
-        return step_args(what, options or None)
-    alone = step_args(what, main)
-    if not options:
-        return alone
-    if what in ("decode", "encode"):
-        return step_args(what, {"coder": main, **options})
-    key = next(iter(alone))
-    if key in options:
-        raise DeclareError(f"the option {key} is given twice", who=what)
-    return step_args(what, {**alone, **options})
-
-
-def limits(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Limits in plain numbers from what the user wrote."""
-    kinds = {"max_rows": (int, None), "max_bytes": (int, "bytes"), "max_wait": (float, "seconds")}
-    out = {}
-    for name, value in given.items():
-        if name not in kinds:
-            raise DeclareError(
-                f"there is no limit {name}",
-                expected="one of " + ", ".join(kinds),
-                fix=did_you_mean(name, kinds),
-            )
-        kind, unit = kinds[name]
-        out[name] = convert(value, kind, name=name, unit=unit)
-        if out[name] <= 0:
-            raise DeclareError(f"the limit {name} must be above 0", got=repr(value))
-    return out
 
 
 def _name(name: Any) -> str:
@@ -386,8 +330,9 @@ def step(what: str, main: Any = None, **options: Any) -> Pieces:
     return _piece("step", what, main, options)
 
 
-def sink(what: str, **options: Any) -> Pieces:
+def sink(what: Any, **options: Any) -> Pieces:
     """A sink for the right of `>>`."""
+    what, options = end_given(what, options)
     return _piece("sink", what, None, options)
 
 

@@ -9,11 +9,12 @@ from typing import Any
 from attrs import evolve
 
 from penstock.contracts.errors import DeclareError, DocumentError, did_you_mean
-from penstock.pipeline.arguments import default_name, policy, step_args
-from penstock.pipeline.declare import GUARANTEES, Flow, limits, made_node
+from penstock.pipeline.arguments import default_name, end_args, policy, step_args
+from penstock.pipeline.declare import Flow
 from penstock.pipeline.graph import Args, End, Graph, Kind, Node, Policy, Settings
 from penstock.pipeline.joining import fresh
 from penstock.pipeline.loading import Listed, Marked, load, read
+from penstock.pipeline.nodes import GUARANTEES, limits, made_node
 from penstock.pipeline.steps.catalog import STEPS
 from penstock.pipeline.writing import to_yaml
 
@@ -199,6 +200,10 @@ class _Reading:
         before: list[Node],
     ) -> Node:
         name = common.get("name")
+        try:
+            args = end_args(kind, what, args)
+        except DeclareError as error:
+            raise self.told(at, error) from None
         if name is None:
             name = fresh(default_name(kind, what, args), {node.name for node in before})
             self.auto.add(name)

@@ -128,6 +128,8 @@ class Plan:
         guarantee: What is kept from end to end.
         phases: The stages after each phase, for explain.
         notes: Sentences the user should know (order given up, a batch that is staged).
+        staged: The sinks that must find their batch on disk, whatever attempt this is.
+        dead_letters: The sink they go to beside the checkpoint, if there is one.
     """
 
     graph: Graph
@@ -136,6 +138,8 @@ class Plan:
     guarantee: Guarantee = "at-least-once"
     phases: tuple[Phase, ...] = ()
     notes: tuple[str, ...] = ()
+    staged: frozenset[str] = frozenset()
+    dead_letters: Stage | None = None
 
     def __iter__(self) -> Iterator[Stage]:
         return iter(self.stages)
@@ -157,8 +161,3 @@ class Plan:
     def readers_of(self, segment: Segment) -> tuple[Segment, ...]:
         """The segments that read this one."""
         return tuple(each for each in self.segments if segment.name in each.inputs)
-
-    @property
-    def deterministic(self) -> bool:
-        """Whether every step promises the same output for the same input; if not, stage."""
-        return all(getattr(stage.work, "deterministic", True) for stage in self.stages)

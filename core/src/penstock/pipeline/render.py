@@ -15,6 +15,7 @@ from penstock.contracts.queue import QueueSource
 from penstock.contracts.sink import Sink
 from penstock.contracts.source import ReplayableSource
 from penstock.contracts.transform import Anything, Columns, Type
+from penstock.pipeline.ends import SparkSink, SparkSource
 from penstock.pipeline.functions import Function
 from penstock.pipeline.plan import Phase, Plan, Split, Stage
 from penstock.pipeline.shapes import user_columns
@@ -155,7 +156,9 @@ def promise(stage: Stage) -> str:
         return f"queue, {stage.settings.delivery}"
     if isinstance(work, ReplayableSource):
         return "replayable, bounded" if work.bounded() else "replayable"
-    if isinstance(work, Sink):
+    if isinstance(work, SparkSource):
+        return "read once" if work.static else "Spark's stream"
+    if isinstance(work, Sink | SparkSink):
         where = "on driver, " if stage.place == "driver" else ""
         return where + work.promise().replay
     return ""

@@ -9,8 +9,9 @@ from penstock import registry
 from penstock.contracts.delivery import WriteOptions, settings_class
 from penstock.contracts.options import json_schema, specs
 from penstock.pipeline.arguments import ACTIONS
-from penstock.pipeline.declare import GUARANTEES
+from penstock.pipeline.ends import FormatSink, FormatSource, FunctionSink
 from penstock.pipeline.functions import Function
+from penstock.pipeline.nodes import GUARANTEES
 from penstock.pipeline.steps.catalog import STEPS
 
 _PATH = {"type": "string", "pattern": r"^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*$"}
@@ -119,13 +120,26 @@ def _ends() -> tuple[dict[str, Any], dict[str, Any]]:
             sources[found.name] = _together(found.source, settings_class(found.source))
         if found.sink is not None:
             sinks[found.name] = _together(found.sink, WriteOptions)
+    # A DataFrame cannot stand in a file; a function of one can, by its path.
+    sources["spark"] = _options(FormatSource)
+    sinks["spark"] = _options(FormatSink)
+    sinks["dataframe"] = _with_functions(FunctionSink)
     return sources, sinks
 
 
 def _together(own: type, shared: type) -> dict[str, Any]:
-    one, other = json_schema(own), json_schema(shared)
+    one, other = _options(own), json_schema(shared)
     merged = {**one, "properties": {**other["properties"], **one["properties"]}}
     return _or_nothing(merged)
+
+
+def _options(cls: type) -> dict[str, Any]:
+    """The options; those collected by a prefix may stand together under one name, too."""
+    schema = json_schema(cls)
+    for spec in specs(cls):
+        if spec.prefix is not None:
+            schema["properties"][spec.name] = {"type": "object", "description": spec.doc}
+    return schema
 
 
 def _or_nothing(schema: dict[str, Any]) -> dict[str, Any]:
@@ -136,13 +150,17 @@ def _step(name: str) -> dict[str, Any]:
     if name in ("decode", "encode"):
         return _coding()
     cls = STEPS[name]
+    return _with_main(_with_functions(cls), cls.main, {s.name: s for s in specs(cls)})
+
+
+def _with_functions(cls: type) -> dict[str, Any]:
     schema = json_schema(cls)
     for spec in specs(cls):
         if Function in (typing.get_args(spec.type) or (spec.type,)):
             text = str in typing.get_args(spec.type)
             shape = {"type": "string"} if text else dict(_PATH)
             schema["properties"][spec.name] = {**shape, "description": spec.doc}
-    return _with_main(schema, cls.main, {s.name: s for s in specs(cls)})
+    return schema
 
 
 def _with_main(schema: dict[str, Any], main: str | None, declared: Any) -> dict[str, Any]:

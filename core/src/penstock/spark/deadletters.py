@@ -1,14 +1,14 @@
 """Dead letters on the driver: published with their batch, listed, shown, replayed.
 
 dead-letters/files/<batch>-<uuid>.parquet   written by tasks
-dead-letters/published/<batch>.json         names the files that count
+dead-letters/published/<batch>.json         names the files that count, by who wrote them
 dead-letters/replayed/<letter set>.json     letters that a replay has taken care of
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 from attrs import frozen
 
 from penstock.contracts.errors import DeclareError
+from penstock.pipeline.letter import LETTER
 from penstock.spark.checkpoint import write_whole
-from penstock.spark.letters import LETTER
 
 
 @frozen
@@ -32,16 +32,32 @@ class DeadLetters:
     folder: Path
     series: str = ""
 
-    def publish(self, batch: int, names: list[str]) -> None:
-        """Make a batch's letters count; a replay of the batch publishes its own instead."""
-        path = self.folder / "published" / f"{self.series}{batch}.json"
-        if not names and not path.exists():
+    def publish(self, batch: int, names: Mapping[str, Sequence[str]]) -> None:
+        """Make a batch's letters count, by the sink or stage whose tasks wrote them.
+
+        Whoever writes again on a replay publishes anew; whoever had finished does not, and what
+        it published stays.
+        """
+        path = self._published(batch)
+        before = _named(path)
+        if not before and not any(names.values()):
             return
-        kept = set(names)
-        write_whole(path, json.dumps({"files": sorted(kept)}))
+        after = {**before, **{who: sorted(files) for who, files in names.items()}}
+        write_whole(path, json.dumps({"by": after}))
+        kept = {name for files in after.values() for name in files}
         for file in (self.folder / "files").glob(f"{self.series}{batch}-*.parquet"):
             if file.name not in kept:
                 file.unlink(missing_ok=True)
+
+    def of(self, batch: int) -> list[Path]:
+        """The files of one batch that count."""
+        return self._listed(self._published(batch))
+
+    def _published(self, batch: int) -> Path:
+        return self.folder / "published" / f"{self.series}{batch}.json"
+
+    def _listed(self, path: Path) -> list[Path]:
+        return [self.folder / "files" / name for files in _named(path).values() for name in files]
 
     def table(self) -> pa.Table:
         """Every letter that counts and was not replayed yet, oldest batch first."""
@@ -60,8 +76,7 @@ class DeadLetters:
         for path in sorted(
             published, key=lambda path: (path.stem.rpartition("-")[0], _number(path))
         ):
-            names = json.loads(path.read_text(encoding="utf-8"))["files"]
-            yield from (self.folder / "files" / name for name in names)
+            yield from self._listed(path)
 
     def _replayed(self) -> set[str]:
         found: set[str] = set()
@@ -91,3 +106,11 @@ class DeadLetters:
 
 def _number(path: Path) -> int:
     return int(path.stem.rpartition("-")[2])
+
+
+def _named(path: Path) -> dict[str, list[str]]:
+    try:
+        held: dict[str, list[str]] = json.loads(path.read_text(encoding="utf-8"))["by"]
+    except FileNotFoundError:
+        return {}
+    return held

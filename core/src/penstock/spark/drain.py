@@ -2,34 +2,41 @@
 
 1. Every sink that has not finished the batch gets its rows written by tasks.
 2. Dead letters are published under the batch's number.
-3. Sinks finish in declared order, each recorded.
-4. The function returns, and Spark writes its commit.
+3. Sinks finish in declared order, each recorded; what Spark itself writes is written then.
+4. Dead letters go to the sink the user named for them.
+5. The function returns, and Spark writes its commit.
 """
 
 from __future__ import annotations
 
 import threading
-from typing import Any
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
 
-import pyarrow as pa
 from attrs import evolve, frozen
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from penstock.contracts import points
-from penstock.contracts.envelope import conform
 from penstock.contracts.errors import WriteError
-from penstock.contracts.sink import Batch, Receipt, Sink
-from penstock.pipeline.chain import Chain
-from penstock.pipeline.counts import Counts
+from penstock.contracts.sink import Batch, Receipt
+from penstock.pipeline.counts import Count, Counts
+from penstock.pipeline.ends import SparkSink
+from penstock.pipeline.kernels import is_ephemeral, retrying, waits
 from penstock.pipeline.plan import Plan, Segment, Stage
 from penstock.registry import tell
 from penstock.spark.checkpoint import BatchLog, Checkpoint
 from penstock.spark.deadletters import DeadLetters
-from penstock.spark.failures import speaker, told
+from penstock.spark.failures import from_spark, speaker, told
+from penstock.spark.frames import own_columns, written
 from penstock.spark.materialise import Materialised
-from penstock.spark.shares import PARTITIONS, RECEIPTS, Share, StagedShare, WriteTask
-from penstock.spark.staging import Staged, stage
-from penstock.spark.types import arrow_schema
+from penstock.spark.shares import Share
+from penstock.spark.staging import Staged
+from penstock.spark.targets import LetterTarget
+from penstock.spark.writing import Sources, Writing
+
+T = TypeVar("T")
 
 
 class Stopped(Exception):
@@ -38,11 +45,12 @@ class Stopped(Exception):
 
 @frozen
 class Outcome:
-    """What became of one sink's share: receipts to finish with, or nothing to do."""
+    """What one sink will finish with: its tasks' shares, or the staged rows that Spark writes."""
 
     segment: Segment
     batch: Batch
-    shares: tuple[Share, ...]
+    shares: tuple[Share, ...] = ()
+    staged: Staged | None = None
 
 
 class Drain:
@@ -55,6 +63,10 @@ class Drain:
         self.made = made
         self.checkpoint = checkpoint
         self.letters = letters
+        self.target = None
+        if plan.dead_letters is not None:
+            context = made.context(plan.dead_letters.node)
+            self.target = LetterTarget(plan.dead_letters, letters, context)
         self.totals = Counts()
         self.last: dict[str, Any] = {}
         self.error: BaseException | None = None
@@ -110,7 +122,9 @@ class Drain:
         points.reached("tasks-written", batch=number)
         self._publish(number, outcomes, sources)
         for outcome in outcomes:
-            self._finish(outcome, log)
+            self._finish(outcome, log, sources)
+        if self.target is not None:
+            self.target.deliver(number, log, sources.spark)
         points.reached("sinks-finished", batch=number)
         self._count(number, outcomes, sources)
         self.checkpoint.sweep(number)
@@ -119,35 +133,60 @@ class Drain:
         self, segment: Segment, sources: Sources, number: int, log: BatchLog
     ) -> Outcome | None:
         stage_ = self.plan.members(segment)[-1]
-        sink: Sink = stage_.work
-        who = speaker(stage_.what)
         key = Batch(self.made.context(stage_.node), number)
         if log.finished(stage_.node):
             return None
-        with told(who, sink, "beginning the batch", WriteError):
-            if sink.begin(key):
-                log.finish(stage_.node)
-                return None
         writing = Writing(self, stage_, key, log)
-        try:
-            shares = writing.run(segment, sources)
-        except BaseException:
-            with told(who, sink, "discarding the batch", WriteError):
-                sink.discard(key, [])
-            raise
+        if isinstance(stage_.work, SparkSink):
+            return Outcome(segment, key, staged=writing.settle(segment, sources))
+        if self._patiently(stage_, "beginning the batch", lambda: stage_.work.begin(key)):
+            log.finish(stage_.node)
+            return None
+        shares = self._shares(stage_, key, lambda: writing.run(segment, sources))
         return Outcome(segment, evolve(key, partitions=writing.partitions), tuple(shares))
 
+    def _shares(self, stage_: Stage, key: Batch, run: Callable[[], list[Share]]) -> list[Share]:
+        """Have the tasks write; once more where only the driver can, because a share was large."""
+        pauses = waits(stage_.policy)
+        for pause in [*pauses, None]:
+            try:
+                return run()
+            except BaseException as error:
+                with told(speaker(stage_.what), stage_.work, "discarding the batch", WriteError):
+                    stage_.work.discard(key, [])
+                if pause is None or not _may_pass(error):
+                    raise
+                time.sleep(pause)
+        raise AssertionError("the last try returns or raises")
+
+    def _patiently(self, stage_: Stage, doing: str, call: Callable[[], T]) -> T:
+        """A call to a sink on the driver, tried again while its error may pass."""
+        with told(speaker(stage_.what), stage_.work, doing, WriteError):
+            return retrying(call, stage_.policy)[0]
+
     def _publish(self, number: int, outcomes: list[Outcome], sources: Sources) -> None:
-        names = [n for staged in sources.staged.values() for n in staged.letters]
-        names += [n for outcome in outcomes for share in outcome.shares for n in share.letters]
+        names = {f"{name} staged": list(s.letters) for name, s in sources.staged.items()}
+        for outcome in outcomes:
+            if outcome.staged is None:
+                files = [name for share in outcome.shares for name in share.letters]
+                names[outcome.batch.ctx.node] = files
         self.letters.publish(number, names)
         points.reached("dead-letters-published", batch=number)
 
-    def _finish(self, outcome: Outcome, log: BatchLog) -> None:
+    def _finish(self, outcome: Outcome, log: BatchLog, sources: Sources) -> None:
         stage_ = self.plan.members(outcome.segment)[-1]
-        receipts: list[Receipt] = [share.receipt for share in outcome.shares]
-        with told(speaker(stage_.what), stage_.work, "finishing the batch", WriteError):
-            stage_.work.finish(outcome.batch, receipts)
+        if outcome.staged is not None:
+            frame = outcome.staged.frame(sources.spark)
+            if stage_.work.columns is None:
+                frame = own_columns(frame)
+            written(speaker(stage_.what), stage_.work, frame, outcome.batch.number)
+        else:
+            receipts: list[Receipt] = [share.receipt for share in outcome.shares]
+            self._patiently(
+                stage_,
+                "finishing the batch",
+                lambda: stage_.work.finish(outcome.batch, receipts),
+            )
         log.finish(stage_.node)
         points.reached("sink-finished", batch=outcome.batch.number, node=stage_.node)
 
@@ -155,116 +194,14 @@ class Drain:
         counts = sum((s.counts for s in sources.staged.values()), Counts())
         for outcome in outcomes:
             counts = sum((share.counts for share in outcome.shares), counts)
+            if outcome.staged is not None:
+                taken = Count(rows_in=outcome.staged.rows)
+                counts = counts + Counts({outcome.batch.ctx.node: taken})
         self.totals = self.totals + counts
         self.last = {"batch": number, "counts": counts.to_json()}
         tell("batch_done", pipeline=self.plan.graph.name, batch=number, counts=counts.to_json())
 
 
-class Sources:
-    """The rows that sinks of one batch read: straight from Spark, or staged once for all."""
-
-    def __init__(self, drain: Drain, batch: DataFrame, number: int) -> None:
-        self._drain = drain
-        self._batch = batch
-        self._number = number
-        self._frames: dict[str, DataFrame] | None = None
-        self.staged: dict[str, Staged] = {}
-
-    @property
-    def spark(self) -> Any:
-        """The batch's own session."""
-        return self._batch.sparkSession
-
-    def frame(self, name: str) -> DataFrame:
-        """The rows of a segment in this batch; behind a fork they are read from the stage."""
-        if self._frames is None:
-            self._frames = self._drain.made.frames(self._batch, self._fork)
-        return self._frames[name]
-
-    def _fork(self, segment: Segment, frame: DataFrame) -> DataFrame:
-        """Several read this segment: stage it, so that all of them see the same rows."""
-        if len(self._drain.plan.readers_of(segment)) < 2:
-            return frame
-        return self._stage(frame, None, segment.name).frame(self.spark)
-
-    def settled(self, segment: Segment, chain: Chain | None) -> Staged:
-        """What a sink will be given, staged, because another attempt might compute it otherwise."""
-        return self._stage(self.frame(segment.inputs[0]), chain, f"{segment.name}.input")
-
-    def _stage(self, frame: DataFrame, chain: Chain | None, name: str) -> Staged:
-        drain = self._drain
-        staged = stage(frame, chain, drain.checkpoint, drain.letters, self._number, name)
-        self.staged[name] = staged
-        return staged
-
-
-class Writing:
-    """The tasks that write one sink's share of one batch."""
-
-    def __init__(self, drain: Drain, stage_: Stage, key: Batch, log: BatchLog) -> None:
-        self._drain = drain
-        self._stage = stage_
-        self._key = key
-        self._log = log
-        self.partitions: int | None = None
-
-    def run(self, segment: Segment, sources: Sources) -> list[Share]:
-        """Write; the shares in the order of the tasks."""
-        made, name = self._drain.made, segment.inputs[0]
-        shared = sources.staged.get(name)
-        if shared is None:
-            frame = sources.frame(name)
-            shared = sources.staged.get(name)
-        schema = shared.schema if shared is not None else arrow_schema(frame.schema)
-        chain = made.chain(segment, schema)
-        if self._must_settle(segment):
-            shared, chain = sources.settled(segment, chain), None
-            schema = shared.schema
-        elif chain is not None:
-            schema = chain.schema
-        task = self._task(chain, schema)
-        if segment.runs == "driver":
-            return [self._on_driver(task, sources, name, shared)]
-        if shared is not None:
-            count = len(shared.files)
-            indexes = sources.spark.range(0, count, 1, max(count, 1))
-            return self._collect(indexes.mapInArrow(StagedShare(shared.files, task), RECEIPTS))
-        return self._collect(sources.frame(name).mapInArrow(task, RECEIPTS))
-
-    def _must_settle(self, segment: Segment) -> bool:
-        """A sink that skips single tasks on a replay must meet the same rows in them."""
-        promise = self._stage.work.promise()
-        by_task = promise.replay == "idempotent" and promise.atomic != "batch"
-        return by_task and not self._drain.plan.deterministic
-
-    def _task(self, chain: Chain | None, schema: pa.Schema) -> WriteTask:
-        stage_, sink = self._stage, self._stage.work
-        with told(speaker(stage_.what), sink, "taking the schema", WriteError):
-            accepted = sink.accepts(schema)
-        return WriteTask(
-            who=speaker(stage_.what),
-            node=stage_.node,
-            sink=sink,
-            batch=self._key,
-            chain=chain,
-            schema=accepted,
-            letters=str(self._drain.letters.folder),
-            series=self._drain.letters.series,
-        )
-
-    def _collect(self, frame: DataFrame) -> list[Share]:
-        partitions = frame._jdf.queryExecution().toRdd().getNumPartitions()
-        self.partitions = int(partitions)
-        self._log.fix_layout(self._stage.node, self.partitions)
-        context = frame.sparkSession.sparkContext
-        context.setLocalProperty(PARTITIONS, str(self.partitions))
-        shares = [Share.from_text(row[0]) for row in frame.collect()]
-        return sorted(shares, key=lambda share: share.receipt.partition)
-
-    def _on_driver(
-        self, task: WriteTask, sources: Sources, name: str, shared: Staged | None
-    ) -> Share:
-        frame = shared.frame(sources.spark) if shared is not None else sources.frame(name)
-        schema = arrow_schema(frame.schema)
-        rows = (conform(each, schema) for each in frame.toArrow().to_batches())
-        return task.run(rows)
+def _may_pass(error: BaseException) -> bool:
+    """Whether what failed on a worker or here may work on another try."""
+    return is_ephemeral(from_spark(error) if isinstance(error, PySparkException) else error)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pyarrow as pa
+from pyspark.errors import PySparkException
 
 from penstock.contracts import errors
 from penstock.contracts.envelope import column
@@ -44,8 +45,14 @@ def told(
     except GeneratorExit:
         raise
     except Exception as error:
-        text = _censored(f"{type(error).__name__}: {error}", connector)
+        text = _censored(f"{type(error).__name__}: {_brief(error)}", connector)
         raise _placed(kind(f"{doing} failed: {text}", who=who), connector, where) from None
+
+
+def _brief(error: Exception) -> str:
+    """What it says; of Spark's own errors the first line, since a plan or a stack follows."""
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines and isinstance(error, PySparkException) else str(error)
 
 
 def _placed(error: PenstockError, connector: Configured, where: str | None) -> PenstockError:

@@ -10,23 +10,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from penstock.contracts.envelope import ERROR, HEADERS, STAMP, TIMESTAMP, column, pen
+from penstock.contracts.envelope import ERROR, TIMESTAMP, column, pen
 from penstock.contracts.sink import Rejected
+from penstock.pipeline.letter import LETTER
 from penstock.pipeline.work import one_row
-
-LETTER = pa.schema(
-    [
-        pa.field("letter", pa.string()),
-        pa.field("batch", pa.int64()),
-        *list(ERROR),
-        pa.field("id", pa.string()),
-        pa.field("key", pa.binary()),
-        pa.field("headers", HEADERS),
-        pa.field("event_time", TIMESTAMP),
-        pa.field("stamp", STAMP),
-    ]
-)
-"""A dead letter: its own name, the batch, why and where it failed, and the record's envelope."""
 
 
 class Letters:

@@ -15,14 +15,16 @@ from attrs import evolve, frozen
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from penstock.contracts.delivery import settings_class
+from penstock.contracts.delivery import ReadOptions, settings_class
 from penstock.contracts.envelope import UNDECODED, is_envelope
 from penstock.contracts.errors import MaterialiseError
 from penstock.contracts.source import Context
 from penstock.pipeline.chain import Chain
+from penstock.pipeline.ends import SparkSource
 from penstock.pipeline.plan import MergeSort, Plan, Segment, Split, Stage
 from penstock.spark.checkpoint import Checkpoint
 from penstock.spark.failures import speaker, told
+from penstock.spark.frames import Once, loaded
 from penstock.spark.fused import Fused, fused_format
 from penstock.spark.types import arrow_schema, spark_schema
 
@@ -58,6 +60,7 @@ class Materialised:
         self.checkpoint = checkpoint
         self.query = query
         self._streaming: dict[str, DataFrame] = {}
+        self._once: dict[str, DataFrame] = {}
         for segment in plan.segments:
             if segment.runs == "reader":
                 self._streaming[segment.name] = self._read(segment)
@@ -104,11 +107,12 @@ class Materialised:
         return heads
 
     def frames(
-        self, batch: DataFrame, forked: Callable[[Segment, DataFrame], DataFrame]
+        self, batch: DataFrame, number: int, forked: Callable[[Segment, DataFrame], DataFrame]
     ) -> dict[str, DataFrame]:
         """The frames of one batch by segment, for all segments that end in no sink.
 
-        Each goes through `forked`, which may put a staged copy in its place.
+        What is read once is all in the first batch. Each goes through `forked`, which may put a
+        staged copy in its place.
         """
         heads = self._heads()
         if len(heads) == 1:
@@ -118,6 +122,8 @@ class Materialised:
                 name: batch.where(F.col(_FROM) == index).select(f"s{index}.*")
                 for index, name in enumerate(heads)
             }
+        if number == 0:
+            found |= self._once
         for segment in self.plan.segments:
             if segment.name not in self._streaming and segment.runs == "spark":
                 found[segment.name] = self._apply(segment, found)
@@ -133,16 +139,26 @@ class Materialised:
     def _read(self, segment: Segment) -> DataFrame:
         stage = self.plan.members(segment)[0]
         who, source = speaker(stage.what), stage.work
-        if isinstance(source, DataFrame):
-            return source
+        if isinstance(source, SparkSource):
+            return self._from_spark(stage, source, who)
         with told(who, source, "finding the schema"):
             schema = source.schema()
         given = UNDECODED if is_envelope(schema) else schema
         finish = Fused(stage.name, Chain(self.plan.chain(segment), given))
+        return self._stream(stage, source, finish, self._settings(stage, segment))
+
+    def _from_spark(self, stage: Stage, source: SparkSource, who: str) -> DataFrame:
+        frame = loaded(who, source, self.spark)
+        if not source.static:
+            return frame
+        self._once[stage.name] = frame
+        mark = Once(rows=arrow_schema(frame.schema))
+        return self._stream(stage, mark, Fused(stage.name, Chain((), mark.schema())), ReadOptions())
+
+    def _stream(self, stage: Stage, source: Any, finish: Fused, settings: Any) -> DataFrame:
         format = f"penstock.pipeline.{uuid.uuid4().hex}"
-        ctx, settings = self.context(stage.node), self._settings(stage, segment)
-        made = fused_format(format, who, source, ctx, finish, settings)
-        self.spark.dataSource.register(made)
+        ctx, who = self.context(stage.node), speaker(stage.what)
+        self.spark.dataSource.register(fused_format(format, who, source, ctx, finish, settings))
         return self.spark.readStream.format(format).load()
 
     def _settings(self, stage: Stage, segment: Segment) -> Any:

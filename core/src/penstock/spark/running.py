@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from penstock.contracts.errors import DeclareError, MaterialiseError
 from penstock.contracts.source import ReplayableSource
 from penstock.pipeline.analyse import analyse
+from penstock.pipeline.ends import FrameSource, SparkSource
 from penstock.pipeline.plan import Plan
 from penstock.registry import tell
 from penstock.spark.checkpoint import Checkpoint
@@ -57,6 +58,7 @@ def run(
     tell("analysed", pipeline=graph.name, plan=plan)
     bounded = is_bounded(plan)
     place, temporary = _place(graph.name, checkpoint, state, bounded)
+    spark = spark or _session_of(plan)
     if spark is None:
         say("starting Spark")
         spark = session(name=graph.name)
@@ -95,18 +97,25 @@ def launch(
     return handle
 
 
+def _session_of(plan: Plan) -> SparkSession | None:
+    """The session of a DataFrame that enters the pipeline."""
+    frames = [stage.work.frame for stage in plan if isinstance(stage.work, FrameSource)]
+    return frames[0].sparkSession if frames else None
+
+
 def is_bounded(plan: Plan) -> bool:
     """Whether the pipeline ends by itself: declared so, or all its sources do."""
     declared = plan.graph.settings.bounded
     if declared is not None:
         return declared
     sources = [stage.work for stage in plan if stage.kind == "source"]
-    return all(isinstance(s, ReplayableSource) and s.bounded() for s in sources)
+    return all(isinstance(s, ReplayableSource | SparkSource) and s.bounded() for s in sources)
 
 
 def check_ends(plan: Plan) -> None:
     """See that every source and sink answers before anything is started."""
-    for stage in plan:
+    letters = [plan.dead_letters] if plan.dead_letters is not None else []
+    for stage in [*plan, *letters]:
         if stage.kind in ("source", "sink"):
             with told(speaker(stage.what), stage.work, "checking", MaterialiseError):
                 stage.work.check()

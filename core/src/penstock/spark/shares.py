@@ -22,8 +22,9 @@ from penstock.contracts.envelope import spark_form
 from penstock.contracts.sink import Batch, Receipt, Sink
 from penstock.pipeline.chain import Chain
 from penstock.pipeline.counts import Count, Counts
+from penstock.pipeline.graph import Policy
 from penstock.spark.letters import Letters, refused
-from penstock.spark.sink import write_share
+from penstock.spark.share import write_share
 from penstock.spark.tallies import split_tallies
 
 RECEIPTS = "receipt string"
@@ -77,6 +78,7 @@ class WriteTask:
     schema: pa.Schema
     letters: str
     series: str = ""
+    policy: Policy = field(factory=Policy)
 
     def __call__(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write, and tell what was done."""
@@ -87,7 +89,10 @@ class WriteTask:
         flow = Flow(self.chain, Letters(self.letters, self.batch.number, self.series))
         batch = evolve(self.batch, partitions=self.batch.partitions or _partitions_told())
         try:
-            receipt = write_share(self.who, self.sink, batch, self.schema, flow.good(rows))
+            done = write_share(
+                self.who, self.sink, batch, self.schema, flow.good(rows), self.policy
+            )
+            receipt = done.receipt
             for rejected in receipt.rejected:
                 flow.letters.add(refused(rejected, self.node))
             files = flow.letters.close()
@@ -95,7 +100,8 @@ class WriteTask:
             flow.letters.abort()
             raise
         lost = sum(r.rows.num_rows for r in receipt.rejected)
-        counted = Counts({self.node: Count(rows_in=receipt.rows + lost, errors=lost)})
+        count = Count(rows_in=receipt.rows + lost, errors=lost, retried=done.retried)
+        counted = Counts({self.node: count})
         return Share(evolve(receipt, rejected=()), flow.counts + counted, files)
 
 

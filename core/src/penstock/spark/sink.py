@@ -1,4 +1,4 @@
-"""Any Sink as a Spark batch writer and stream writer; and how one task writes its share."""
+"""Any Sink as a Spark batch writer and stream writer."""
 
 from __future__ import annotations
 
@@ -15,12 +15,11 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from penstock.contracts import points
-from penstock.contracts.envelope import conform
 from penstock.contracts.errors import WriteError
 from penstock.contracts.sink import Batch, Receipt, Sink
 from penstock.contracts.source import Context
 from penstock.spark.failures import told
+from penstock.spark.share import write_share
 
 
 class ReceiptMessage(WriterCommitMessage):
@@ -29,26 +28,6 @@ class ReceiptMessage(WriterCommitMessage):
     def __init__(self, receipt: Receipt, query: str | None = None) -> None:
         self.receipt = receipt
         self.query = query
-
-
-def write_share(
-    who: str, sink: Sink, batch: Batch, schema: pa.Schema, rows: Iterable[pa.RecordBatch]
-) -> Receipt:
-    """Write what one task got; on any failure nothing of this attempt stays visible."""
-    task = TaskContext.get()
-    partition = task.partitionId() if task else 0
-    attempt = task.attemptNumber() if task else 0
-    with told(who, sink, "writing", WriteError, f"batch {batch.number}, partition {partition}"):
-        writer = sink.open(batch, partition, attempt, schema)
-        try:
-            for each in rows:
-                writer.write(conform(each, schema))
-                points.reached("mid-write", batch=batch.number, node=batch.ctx.node)
-            receipt = writer.close()
-        except BaseException:
-            writer.abort()
-            raise
-    return evolve(receipt, partition=partition)
 
 
 class _Writing:
@@ -99,7 +78,8 @@ class BatchWriter(_Writing, DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> ReceiptMessage:
         """One task's share."""
-        return ReceiptMessage(write_share(self.who, self.sink, self.batch, self.schema, iterator))
+        share = write_share(self.who, self.sink, self.batch, self.schema, iterator)
+        return ReceiptMessage(share.receipt)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Publish."""
@@ -122,8 +102,8 @@ class StreamWriter(_Writing, DataSourceStreamArrowWriter):
             for _ in iterator:
                 continue
             return ReceiptMessage(Receipt(rows=0), query=None)
-        receipt = write_share(self.who, self.sink, batch, self.schema, iterator)
-        return ReceiptMessage(receipt, batch.ctx.query)
+        share = write_share(self.who, self.sink, batch, self.schema, iterator)
+        return ReceiptMessage(share.receipt, batch.ctx.query)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Publish, unless all tasks found it done."""

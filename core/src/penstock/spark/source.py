@@ -27,6 +27,7 @@ from penstock.contracts.errors import PositionError
 from penstock.contracts.source import Context, Limit, Part, Planner, Position, ReplayableSource
 from penstock.spark.commitlog import CommitLog, Watcher
 from penstock.spark.failures import last_stamp, told
+from penstock.spark.patience import RETRY_FOR, patiently
 
 
 class Finish(Protocol):
@@ -181,25 +182,33 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
         """
         self._tell_committed()
         with told(self.who, self.source, "planning"), self._lock():
-            planner, after = self._live(), self._position(start)
-            if self._available_now and self._until is None:
-                self._until = planner.latest(after, Limit())
-            end = planner.latest(after, self._limit(limit), self._until)
-            self._last = end
+            self._last = end = patiently(lambda: self._next(start, limit), within=self._patience())
             return self._offset(end)
+
+    def _next(self, start: dict[str, Any], limit: ReadLimit) -> Position:
+        planner, after = self._live(), self._position(start)
+        if self._available_now and self._until is None:
+            self._until = planner.latest(after, Limit())
+        return planner.latest(after, self._limit(limit), self._until)
+
+    def _patience(self) -> float:
+        """One that never worked fails soon; one that did is given time to find its server."""
+        return 0.0 if self._planner is None else RETRY_FOR
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """The parts of a batch; may be the first call a new process gets."""
         with told(self.who, self.source, "planning"), self._lock():
             if start == end:
                 return []
-            parts = self._live().plan(self._position(start), self._position(end))
+            planned = (self._position(start), self._position(end))
+            parts = patiently(lambda: self._live().plan(*planned), within=self._patience())
             return [PlannedPart(part, index) for index, part in enumerate(parts)]
 
     def commit(self, end: dict[str, Any]) -> None:
         """Spark tells of a batch when it plans the next one; the watch may have told before."""
         with told(self.who, self.source, "marking a batch durable"), self._lock():
-            self._live().durable(self._position(end))
+            at = self._position(end)
+            patiently(lambda: self._live().durable(at), within=self._patience())
 
     def stop(self) -> None:
         """Close what lives here."""
@@ -231,8 +240,10 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
         with self._lock():
             if self._last is None:
                 return None
+            at = self._last
             with told(self.who, self.source, "measuring the lag"):
-                return {"node": self.ctx.node, "lag": self._live().lag(self._last)}
+                lag = patiently(lambda: self._live().lag(at), within=self._patience())
+                return {"node": self.ctx.node, "lag": lag}
 
     def _limit(self, limit: ReadLimit) -> Limit:
         if isinstance(limit, ReadAllAvailable):

@@ -29,12 +29,14 @@ class Staged:
         letters: The dead letters found while staging.
         counts: Of the stages that ran before.
         schema: Of the rows.
+        rows: How many there are.
     """
 
     files: tuple[str, ...]
     letters: tuple[str, ...]
     counts: Counts
     schema: pa.Schema
+    rows: int = 0
 
     def frame(self, spark: SparkSession) -> DataFrame:
         """The rows again, one partition per file."""
@@ -80,9 +82,11 @@ def _described(shares: list[Share]) -> dict[str, Any]:
         "files": [share.receipt.payload["file"] for share in ordered],
         "letters": [name for share in ordered for name in share.letters],
         "counts": counts.to_json(),
+        "rows": sum(share.receipt.rows for share in ordered),
     }
 
 
 def _taken(folder: Path, told: dict[str, Any], schema: pa.Schema) -> Staged:
     files = tuple(str(folder / name) for name in told["files"])
-    return Staged(files, tuple(told["letters"]), Counts.from_json(told["counts"]), schema)
+    counts = Counts.from_json(told["counts"])
+    return Staged(files, tuple(told["letters"]), counts, schema, told.get("rows", 0))

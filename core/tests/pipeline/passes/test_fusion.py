@@ -53,12 +53,12 @@ def test_a_fork_ends_a_reader() -> None:
     assert [s.name for s in plan.readers_of(plan.segments[0])] == ["once", "stdout"]
 
 
-def test_what_may_answer_differently_is_kept_out_of_writers() -> None:
+def test_what_may_answer_differently_runs_in_writers_too() -> None:
     plan = line().where("true").map(fn.enrich, deterministic=False).map(fn.enrich).sink("once")
     assert cut(plan.analyse()) == [
         ("reader", ("generator",)),
-        ("spark", ("where", "enrich")),
-        ("writer", ("enrich-2", "once")),
+        ("spark", ("where",)),
+        ("writer", ("enrich", "enrich-2", "once")),
     ]
 
 
@@ -96,9 +96,11 @@ def test_state_and_all_before_it_run_on_the_stream() -> None:
     assert list(streaming) == ["generator", "deduplicate"]
 
 
-def test_a_dataframe_is_read_by_spark_alone() -> None:
-    flow = pen.pipeline("p").source(object()).map(fn.enrich).sink("once")
-    assert cut(flow.analyse()) == [("reader", ("dataframe",)), ("writer", ("enrich", "once"))]
+def test_what_spark_reads_is_spark_alone_and_what_it_writes_has_python_before_it() -> None:
+    flow = pen.pipeline("p").source("spark", format="parquet").map(fn.enrich)
+    plan = flow.sink("spark", format="parquet", path="o").analyse()
+    assert cut(plan) == [("reader", ("spark",)), ("writer", ("enrich", "spark-2"))]
+    assert plan["spark"].runs == "spark"
 
 
 def test_a_merge_is_a_segment_that_reads_several() -> None:

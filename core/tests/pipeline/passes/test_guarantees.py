@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 import penstock as pen
-from core.tests.pipeline import functions as fn
 from penstock.contracts.errors import GuaranteeError
 
 
@@ -49,14 +48,6 @@ def test_every_end_that_falls_short_is_listed() -> None:
         flow.guarantee("exactly-once").analyse()
     assert "amqp-queue" in str(refused.value.got)
     assert "stdout" in str(refused.value.got)
-
-
-def test_a_function_that_may_answer_differently_has_its_batches_staged() -> None:
-    flow = pen.pipeline("p").source("generator", rows=1).map(fn.enrich, deterministic=False)
-    plan = flow.sink("once").analyse()
-    assert plan.guarantee == "exactly-once"
-    assert not plan.deterministic
-    assert any("staged: enrich" in note for note in plan.notes)
 
 
 def test_several_receivers_give_up_order_and_say_so() -> None:

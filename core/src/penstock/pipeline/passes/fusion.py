@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from attrs import evolve
 
 from penstock.contracts.queue import QueueSource
-from penstock.contracts.sink import Sink
 from penstock.contracts.source import ReplayableSource
+from penstock.pipeline.ends import SparkSource
 from penstock.pipeline.passes.network import before_state, dealt_by_reader
 from penstock.pipeline.plan import Runs, Segment, Stage
 
@@ -19,6 +19,8 @@ def fuse(stages: Sequence[Stage]) -> tuple[tuple[Stage, ...], tuple[Segment, ...
     for stage in stages:
         if stage.kind == "source":
             cut.take(_reader(cut, stage), "reader")
+            if isinstance(stage.work, SparkSource):
+                cut.runs[stage.name] = "spark"
     for stage in stages:
         if stage.kind == "sink":
             cut.take(_writer(cut, stage), "driver" if stage.place == "driver" else "writer")
@@ -72,8 +74,6 @@ def _reader(cut: _Cut, source: Stage) -> list[Stage]:
     group = [source]
     if not isinstance(source.work, ReplayableSource | QueueSource):
         return group
-    if getattr(source.work, "grain", None) == "frame":
-        return group
     while (after := cut.next(group[-1])) is not None:
         dealt = len(group) == 1 and dealt_by_reader(after, source)
         if not after.python and not dealt:
@@ -84,14 +84,10 @@ def _reader(cut: _Cut, source: Stage) -> list[Stage]:
 
 def _writer(cut: _Cut, sink: Stage) -> list[Stage]:
     group = [sink]
-    if not isinstance(sink.work, Sink) or getattr(sink.work, "grain", None) == "frame":
-        return group
     while True:
         before = cut.stages[group[0].inputs[0]]
         alone = len(cut.readers[before.name]) == 1
-        # What may give another result on a replay must run before the batch is staged.
-        settled = getattr(before.work, "deterministic", True)
-        if not (before.python and alone and settled) or before.name in cut.runs:
+        if not (before.python and alone) or before.name in cut.runs:
             return group
         group.insert(0, before)
 

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from penstock.contracts.errors import GuaranteeError
 from penstock.contracts.queue import QueueSource
-from penstock.contracts.sink import Sink
-from penstock.contracts.source import ReplayableSource
+from penstock.pipeline.ends import FormatSink, FunctionSink, SparkSource
 from penstock.pipeline.graph import Graph, Guarantee
 from penstock.pipeline.plan import Stage
 
@@ -20,7 +19,7 @@ def guarantees(graph: Graph, stages: Sequence[Stage]) -> tuple[Guarantee, tuple[
     """
     lacking = [reason for stage in stages if (reason := _lacks(stage)) is not None]
     if not lacking:
-        return "exactly-once", _staging(stages)
+        return "exactly-once", ()
     if graph.settings.guarantee == "exactly-once":
         stage, why, fix = lacking[0]
         raise GuaranteeError(
@@ -31,7 +30,7 @@ def guarantees(graph: Graph, stages: Sequence[Stage]) -> tuple[Guarantee, tuple[
             fix=fix,
         )
     notes = tuple(f"{stage.name}: at-least-once, {why}" for stage, why, _ in lacking)
-    return "at-least-once", notes + _staging(stages)
+    return "at-least-once", notes
 
 
 def _lacks(stage: Stage) -> tuple[Stage, str, str] | None:
@@ -39,21 +38,28 @@ def _lacks(stage: Stage) -> tuple[Stage, str, str] | None:
     if stage.kind == "source":
         if isinstance(work, QueueSource):
             return _queue(stage)
-        if not isinstance(work, ReplayableSource):
-            return stage, "Spark reads it", "use a Penstock connector, or declare at-least-once"
+        if isinstance(work, SparkSource) and not work.replayable:
+            return (
+                stage,
+                "Spark reads it, and whether it reads the same again is the format's own",
+                "set replayable=True on it if it does, or declare at-least-once",
+            )
         return None
     if stage.kind != "sink":
         return None
-    if not isinstance(work, Sink):
-        return stage, "Spark writes it", "use a Penstock connector, or declare at-least-once"
     if work.promise().replay != "idempotent":
-        return (
-            stage,
-            "a batch written again is there twice",
-            f"choose an option of {stage.what} or a sink that is idempotent, "
-            "or declare at-least-once",
-        )
+        return stage, "a batch written again is there twice", _idempotent(stage)
     return None
+
+
+def _idempotent(stage: Stage) -> str:
+    if isinstance(stage.work, FormatSink):
+        return 'set mode="overwrite" and put {batch} into its path, or declare at-least-once'
+    if isinstance(stage.work, FunctionSink):
+        return "set idempotent=True on it if the function is, or declare at-least-once"
+    return (
+        f"choose an option of {stage.what} or a sink that is idempotent, or declare at-least-once"
+    )
 
 
 def _queue(stage: Stage) -> tuple[Stage, str, str] | None:
@@ -70,10 +76,3 @@ def _queue(stage: Stage) -> tuple[Stage, str, str] | None:
             "set unique_ids=True on it if they are, or declare at-least-once",
         )
     return None
-
-
-def _staging(stages: Sequence[Stage]) -> tuple[str, ...]:
-    free = [s.name for s in stages if not getattr(s.work, "deterministic", True)]
-    if not free:
-        return ()
-    return (f"batches are staged: {', '.join(free)} may give another result on a replay",)

@@ -22,6 +22,7 @@ from penstock.contracts.queue import QueueSource
 from penstock.contracts.secret import Secret
 from penstock.contracts.transform import Anything, Bytes, Columns, Objects, Type
 from penstock.pipeline.codec import LateCoder
+from penstock.pipeline.ends import SINKS, SOURCES
 from penstock.pipeline.graph import MAIN, Args, Graph, Node, Policy
 from penstock.pipeline.passes.checks import in_order
 from penstock.pipeline.plan import Stage
@@ -49,7 +50,7 @@ def _stage(graph: Graph, node: Node) -> Stage:
         if node.kind == "source":
             return _source(node, policy)
         if node.kind == "sink":
-            return _sink(node, policy)
+            return sink_stage(node, policy)
         if node.what in ("decode", "encode"):
             return _coding(node, policy)
         return _step(node, policy)
@@ -63,11 +64,8 @@ def _who(node: Node, kind: str) -> str:
 
 
 def _source(node: Node, policy: Policy) -> Stage:
-    if node.what == "dataframe":
-        frame = node.args["frame"]
-        return Stage(
-            node.name, node.name, "source", "dataframe", frame, gives=Columns(None), policy=policy
-        )
+    if node.what in SOURCES:
+        return _spark_source(node, policy)
     cls = registry.connector(node.what).source
     who = _who(node, "connectors")
     if cls is None:
@@ -95,13 +93,25 @@ def _source(node: Node, policy: Policy) -> Stage:
     )
 
 
+def _spark_source(node: Node, policy: Policy) -> Stage:
+    cls = SOURCES[node.what]
+    if node.parallelism is not None:
+        raise _own_parallelism(node, node.name)
+    work = parse(cls, unveiled(node.args, cls), who=node.name)
+    return Stage(node.name, node.name, "source", node.what, work, gives=work.gives(), policy=policy)
+
+
 def _breadth(cls: type, node: Node, who: str) -> str:
     """The option in which a source takes its parallelism."""
     if issubclass(cls, QueueSource):
         return "receivers"
     if any(spec.name == "parallelism" for spec in specs(cls)):
         return "parallelism"
-    raise GraphError(
+    raise _own_parallelism(node, who)
+
+
+def _own_parallelism(node: Node, who: str) -> GraphError:
+    return GraphError(
         "this source finds its own parallelism",
         who=who,
         got=f"parallelism={node.parallelism}",
@@ -118,14 +128,20 @@ def _natural(node: Node, cls: type, settings: Any) -> int | None:
     return 1
 
 
-def _sink(node: Node, policy: Policy) -> Stage:
-    cls = registry.connector(node.what).sink
-    who = _who(node, "connectors")
-    if cls is None:
-        raise DeclareError(
-            f"the connector {node.what} cannot be written", who=who, fix="use it as a source"
-        )
-    work, settings = parse_together([cls, WriteOptions], unveiled(node.args, cls), who=who)
+def sink_stage(node: Node, policy: Policy) -> Stage:
+    """The stage of a sink, its options parsed."""
+    settings: Any = None
+    if node.what in SINKS:
+        own = SINKS[node.what]
+        work: Any = parse(own, unveiled(node.args, own), who=node.name)
+    else:
+        cls = registry.connector(node.what).sink
+        who = _who(node, "connectors")
+        if cls is None:
+            raise DeclareError(
+                f"the connector {node.what} cannot be written", who=who, fix="use it as a source"
+            )
+        work, settings = parse_together([cls, WriteOptions], unveiled(node.args, cls), who=who)
     return Stage(
         node.name,
         node.name,

@@ -164,7 +164,7 @@ class MapBatches(Step):
         default=None, doc="The columns it returns, where they differ from what it gets."
     )
     deterministic: bool = option(
-        default=True, doc="False if the same batch can give another result: batches are staged."
+        default=False, doc="True if the same batch always gives the same result."
     )
 
     def gives(self, input: Type) -> Type:

@@ -139,7 +139,7 @@ class Map(PerRecord):
     schema: str | None = option(default=None, doc=_SCHEMA, example="id long, total double")
     meta: bool = option(default=False, doc=_META)
     deterministic: bool = option(
-        default=True, doc="False if the same record can give another result: batches are staged."
+        default=False, doc="True if the same record always gives the same result."
     )
 
     def gives(self, input: Type) -> Type:
@@ -200,7 +200,7 @@ class FlatMap(PerRecord):
     schema: str | None = option(default=None, doc=_SCHEMA, example="word string, count int")
     meta: bool = option(default=False, doc=_META)
     deterministic: bool = option(
-        default=True, doc="False if the same record can give another result: batches are staged."
+        default=False, doc="True if the same record always gives the same result."
     )
 
     def gives(self, input: Type) -> Type:
@@ -242,7 +242,7 @@ class Filter(PerRecord):
     function: Function = option(doc="Gets a record, returns whether to keep it.")
     meta: bool = option(default=False, doc=_META)
     deterministic: bool = option(
-        default=True, doc="False if the same record can give another result: batches are staged."
+        default=False, doc="True if the same record always gives the same result."
     )
 
     def kernel(self, schema: pa.Schema, gives: pa.Schema) -> Kernel:

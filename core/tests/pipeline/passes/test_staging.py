@@ -1,0 +1,50 @@
+"""Which sinks find their batch on disk."""
+
+from __future__ import annotations
+
+import pytest
+
+import penstock as pen
+from core.tests.pipeline import functions as fn
+from penstock.pipeline.plan import Plan
+
+
+def line() -> pen.Flow:
+    return pen.pipeline("p").source("generator", rows=10).decode("json", schema="id long")
+
+
+def staged(flow: pen.Flow) -> set[str]:
+    plan: Plan = flow.analyse()
+    return set(plan.staged)
+
+
+def test_a_function_alone_needs_no_stage_since_its_records_stay_in_their_task() -> None:
+    assert staged(line().map(fn.enrich).sink("by-task")) == set()
+    assert staged(line().map(fn.enrich).sink("by-task", parallelism=1)) == set()
+
+
+@pytest.mark.parametrize("step", ["map", "filter", "flat_map", "map_batches", "concurrent_map"])
+def test_a_function_before_a_split_has_batches_staged_unless_it_says_otherwise(step: str) -> None:
+    def flow(**options: object) -> pen.Flow:
+        return line().step(step, fn.enrich, **options).key_by("id").sink("by-task")
+
+    assert staged(flow()) == {"by-task"}
+    assert "enrich may give another result on a replay" in flow().explain()
+    assert staged(flow(deterministic=True)) == set()
+
+
+def test_a_split_before_the_function_is_harmless() -> None:
+    flow = line().key_by("id").map(fn.enrich, parallelism=4)
+    assert staged(flow.sink("by-task", parallelism=4)) == set()
+
+
+def test_sinks_that_do_not_count_in_tasks_need_no_stage() -> None:
+    flow = line().map(fn.enrich).key_by("id")
+    assert staged(flow.sink("once").sink("stdout")) == set()
+
+
+def test_what_spark_lays_out_is_staged_for_sinks_that_keep_count() -> None:
+    stream = pen.source("spark", format="rate", stream=True)
+    assert staged(stream.sink("by-task").sink("once").sink("stdout")) == {"by-task", "once"}
+    once = pen.source("spark", format="parquet", path="in")
+    assert staged(once.sink("stdout")) == {"stdout"}
