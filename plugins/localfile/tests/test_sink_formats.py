@@ -191,9 +191,9 @@ def functions(monkeypatch):
     monkeypatch.setitem(sys.modules, module.__name__, module)
 
 
-def convert(source_folder, sink, batch=BATCH):
+def convert(source_folder, sink, batch=BATCH, **options):
     """Every file of a folder through the sink, as two tasks."""
-    source = LocalFiles(path=str(source_folder), format="whole", recursive=True, parts=2)
+    source = LocalFiles(path=str(source_folder), format="whole", recursive=True, parts=2, **options)
     planner = source.planner(Context())
     parts = planner.plan(planner.initial(), planner.final())
     planner.close()
@@ -301,3 +301,20 @@ def test_a_new_version_of_an_input_replaces_its_output(tmp_path):
         writer.write(rows.select(schema.names))
         sink.finish(batch, [writer.close()])
     assert (tmp_path / "a").read_bytes() == b"second"
+
+
+def test_permission_bits_are_kept_if_asked(tmp_path):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for name, mode in (("a", 0o640), ("b", 0o4755)):
+        (folder / name).write_bytes(b"x")
+        (folder / name).chmod(mode)
+    for kept, expected in ((True, [0o640, 0o755]), (False, [0o644, 0o644])):
+        out = tmp_path / f"out-{kept}"
+        sink = LocalFileSink(path=str(out), format="files", keep_metadata=kept)
+        before = os.umask(0o022)
+        try:
+            convert(folder, sink, metadata=True)
+        finally:
+            os.umask(before)
+        assert [(out / name).stat().st_mode & 0o7777 for name in "ab"] == expected

@@ -237,3 +237,21 @@ def test_arguments_that_are_no_json_are_told(store, bucket):
     wrong = RemoteFiles(url=f"s3://{bucket}/in", fs={"config_kwargs": "{oops"})
     with pytest.raises(OptionError, match=r"fs\.config_kwargs"):
         wrong.check()
+
+
+def test_an_objects_own_metadata_is_kept_if_asked(fs, bucket, source, store):
+    with fs.open(f"{bucket}/in/a", "wb", Metadata={"invoice": "7"}) as file:
+        file.write(b"x")
+    read = source("in", format="whole", metadata=True)
+    planner = read.planner(Context())
+    (part,) = planner.plan(planner.initial(), planner.final())
+    planner.close()
+    (rows,) = read.read(part)
+    sink = RemoteFileSink(
+        url=f"s3://{bucket}/out", fs=access(store), format="files", keep_metadata=True
+    )
+    writer = sink.open(batch(), 0, 0, sink.accepts(rows.schema))
+    writer.write(rows)
+    sink.finish(batch(), [writer.close()])
+    fs.invalidate_cache()
+    assert fs.metadata(f"{bucket}/out/a") == {"invoice": "7"}

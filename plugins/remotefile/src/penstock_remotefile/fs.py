@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -103,13 +103,24 @@ class FsspecStorage(Storage):
             file.seek(start)
         return _Reading(file, self, path)
 
-    def create(self, path: bytes) -> Writable:
+    def facts(self, path: bytes) -> dict[str, str]:
+        """An object's own metadata, where the filesystem tells it."""
+        fs, root = self._fs()
+        if not hasattr(fs, "metadata"):
+            return {}
+        with self._reading(path):
+            found = fs.metadata(self._at(root, path))
+        return {f"meta.{name}": str(value) for name, value in found.items()}
+
+    def create(self, path: bytes, facts: Mapping[str, str] | None = None) -> Writable:
         """Write a new file."""
         fs, root = self._fs()
         place = self._at(root, path)
+        meta = {k[5:]: v for k, v in (facts or {}).items() if k.startswith("meta.")}
+        more = {"Metadata": meta} if meta and hasattr(fs, "metadata") else {}
         with self._writing(path):
             self._make_folder(fs, place)
-            return _Writing(fs.open(place, "wb"), self, path)
+            return _Writing(fs.open(place, "wb", **more), self, path)
 
     def rename(self, old: bytes, new: bytes, *, to: Storage | None = None) -> None:
         """Move a file: object stores copy it whole, then remove the old name."""

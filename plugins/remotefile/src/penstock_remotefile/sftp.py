@@ -7,14 +7,14 @@ import logging
 import posixpath
 import stat as stat_module
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 from attrs import evolve, frozen
 
 from penstock.contracts.errors import DataLossError, EphemeralReadError, ReadError, WriteError
 from penstock_localfile.engine.names import safe, shown
-from penstock_localfile.engine.storage import Entry, Readable, Storage, Writable
+from penstock_localfile.engine.storage import Entry, Readable, Storage, Writable, permissions
 from penstock_remotefile.listing import listed
 from penstock_remotefile.login import Login, pool
 from penstock_remotefile.transfer import Download, Upload
@@ -42,11 +42,11 @@ class SftpStorage(Storage):
 
     def walk(self, below: bytes = b"", *, recursive: bool = True) -> Iterator[Entry]:
         """The regular files below a folder."""
-        boundary = self._call(lambda sftp: sftp.normalize(self._at(b"")))
+        boundary = self._look(lambda sftp: sftp.normalize(self._at(b"")), b"")
         waiting = [below]
         while waiting:
             folder = waiting.pop()
-            entries = self._call(lambda sftp, folder=folder: listed(sftp, self._at(folder)))
+            entries = self._look(lambda sftp, folder=folder: listed(sftp, self._at(folder)), folder)
             if entries is None:
                 if folder == b"":
                     raise ReadError("the folder to read is missing", got=self.origin)
@@ -77,7 +77,7 @@ class SftpStorage(Storage):
             regular = stat_module.S_ISREG(attributes.st_mode or 0)
             return _entry(path, attributes) if regular else None
 
-        return self._call(look)
+        return self._look(look, path)
 
     def stat(self, path: bytes) -> Entry | None:
         """One file as it is now."""
@@ -87,11 +87,10 @@ class SftpStorage(Storage):
                 attributes = sftp.stat(self._at(path))
             except FileNotFoundError:
                 return None
-            return (
-                None if stat_module.S_ISDIR(attributes.st_mode or 0) else _entry(path, attributes)
-            )
+            folder = stat_module.S_ISDIR(attributes.st_mode or 0)
+            return None if folder else _entry(path, attributes)
 
-        return self._call(look)
+        return self._look(look, path)
 
     def open(self, path: bytes, start: int = 0) -> Readable:
         """Read a file from an offset on, many requests at once, again after a lost connection."""
@@ -100,10 +99,16 @@ class SftpStorage(Storage):
             raise DataLossError("a file is no longer there", got=shown(path))
         return Download(self.login, self._at(path), path, entry, start, self.retries)
 
-    def create(self, path: bytes) -> Writable:
+    def facts(self, path: bytes) -> dict[str, str]:
+        """Its permission bits."""
+        attributes = self._look(lambda sftp: sftp.stat(self._at(path)), path)
+        mode = attributes.st_mode
+        return {} if mode is None else {"mode": f"{mode & 0o777:03o}"}
+
+    def create(self, path: bytes, facts: Mapping[str, str] | None = None) -> Writable:
         """Write a new file."""
         self._make_folders(path)
-        return Upload(self.login, self._at(path), path)
+        return Upload(self.login, self._at(path), path, permissions(facts))
 
     def rename(self, old: bytes, new: bytes, *, to: Storage | None = None) -> None:
         """Give a file another name; atomic where the server has posix-rename."""
@@ -161,7 +166,7 @@ class SftpStorage(Storage):
 
     def folders(self, path: bytes) -> list[bytes]:
         """The names of the folders in a folder."""
-        entries = self._call(lambda sftp: listed(sftp, self._at(path))) or []
+        entries = self._look(lambda sftp: listed(sftp, self._at(path)), path) or []
         return sorted(n for n, a in entries if stat_module.S_ISDIR(a.st_mode or 0))
 
     def keep_times(self, path: bytes, modified: int) -> None:
@@ -195,6 +200,16 @@ class SftpStorage(Storage):
     def _at(self, path: bytes) -> bytes:
         root = self.root.encode("utf-8", "surrogateescape")
         return root if not path else posixpath.join(root, safe(path))
+
+    def _look(self, do: Callable[[paramiko.SFTPClient], T], path: bytes) -> T:
+        try:
+            return self._call(do)
+        except PermissionError as error:
+            raise ReadError(
+                "the server does not let us look",
+                got=shown(path) or self.origin,
+                fix=f"let {self.login.user} read there",
+            ) from error
 
     def _change(self, do: Callable[[paramiko.SFTPClient], None], path: bytes) -> None:
         try:

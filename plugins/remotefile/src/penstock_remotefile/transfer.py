@@ -7,7 +7,7 @@ import logging
 import time
 from typing import TYPE_CHECKING, Any
 
-from penstock.contracts.errors import DataLossError, EphemeralReadError, WriteError
+from penstock.contracts.errors import DataLossError, EphemeralReadError, ReadError, WriteError
 from penstock_localfile.engine.names import shown
 from penstock_localfile.engine.storage import Entry
 from penstock_remotefile.login import Login, pool
@@ -61,6 +61,13 @@ class Download:
             except DataLossError:
                 self._drop()
                 raise
+            except PermissionError as error:
+                self._drop()
+                raise ReadError(
+                    "the server does not let us read a file",
+                    got=shown(self._path),
+                    fix=f"let {self._login.user} read it",
+                ) from error
             except (EOFError, OSError, paramiko.SSHException, EphemeralReadError) as error:
                 self._drop()
                 if attempt == self._retries:
@@ -124,7 +131,7 @@ class Download:
 class Upload:
     """A remote file written forward. What fails fails as a whole: the task begins anew."""
 
-    def __init__(self, login: Login, place: bytes, path: bytes) -> None:
+    def __init__(self, login: Login, place: bytes, path: bytes, mode: int | None = None) -> None:
         self._path = path
         self._size = 0
         self._stack = contextlib.ExitStack()
@@ -135,6 +142,9 @@ class Upload:
             self._stack.__exit__(type(error), error, error.__traceback__)
             raise WriteError(f"a file cannot be written: {error}", got=shown(path)) from error
         self._file.set_pipelined(True)
+        if mode is not None:
+            with self._told():
+                self._file.chmod(mode)
 
     def write(self, data: bytes, /) -> int:
         """Take bytes."""

@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
-from attrs import frozen
+from attrs import field, frozen
 
 from penstock.contracts import Batch, Receipt, Rejected, Writer
 from penstock.contracts.envelope import column
@@ -59,12 +59,14 @@ class Conversion:
         template: The output's path, from the input's.
         errors: The folder for files that fail; empty: they become rejected rows.
         keep_times: Give the output the input's modification time.
+        keep_metadata: Give the output what the input's system kept beside it.
     """
 
     convert: str = ""
     template: str = "{path}"
     errors: str = "errors"
     keep_times: bool = False
+    keep_metadata: bool = False
 
     def accepts(self, schema: pa.Schema) -> pa.Schema:
         """A key that names the file, its content, and its time."""
@@ -75,7 +77,7 @@ class Conversion:
                 expected="rows of a source with format=whole",
                 got=", ".join(schema.names),
             )
-        wanted = ("key", "value", "event_time", "_pen")
+        wanted = ("key", "value", "headers", "event_time", "_pen")
         return pa.schema([f for f in schema if f.name in wanted])
 
     def target(self, key: bytes) -> bytes:
@@ -104,6 +106,14 @@ class Conversion:
         return [made] if isinstance(made, bytes) else list(made)
 
 
+@frozen
+class _Kept:
+    """What an output has of its input besides the content."""
+
+    modified: int = 0
+    facts: dict[str, str] = field(factory=dict)
+
+
 class FilesWriter(Writer):
     """Writes each row to a file of its own."""
 
@@ -129,6 +139,7 @@ class FilesWriter(Writer):
         keys = column(rows, "key").to_pylist()
         times = column(rows, "event_time")
         moments = [None] * len(keys) if times is None else times.cast(pa.int64()).to_pylist()
+        facts = self._facts(rows)
         for at, (key, value, moment) in enumerate(
             zip(keys, rows.column("value"), moments, strict=True)
         ):
@@ -140,9 +151,22 @@ class FilesWriter(Writer):
             except WriteError as error:
                 self._rejected.append(Rejected(rows.slice(at, 1), [str(error)]))
                 continue
-            self._one(target, key, value.as_py(), modified)
+            self._one(target, key, value.as_py(), _Kept(modified, facts[at]))
 
-    def _one(self, target: bytes, key: bytes, data: bytes, modified: int) -> None:
+    def _facts(self, rows: pa.RecordBatch) -> list[dict[str, str]]:
+        headers = column(rows, "headers") if self._conversion.keep_metadata else None
+        if headers is None:
+            return [{}] * rows.num_rows
+        return [
+            {
+                header["key"]: header["value"].decode("utf-8", "replace")
+                for header in some or ()
+                if header["key"] == "mode" or header["key"].startswith("meta.")
+            }
+            for some in headers.to_pylist()
+        ]
+
+    def _one(self, target: bytes, key: bytes, data: bytes, kept: _Kept) -> None:
         try:
             pieces = self._conversion.run(data)
         except OptionError:
@@ -150,12 +174,12 @@ class FilesWriter(Writer):
         except Exception as error:
             if not self._conversion.errors:
                 raise
-            self._fail(key, data, modified, error)
+            self._fail(key, data, kept, error)
             return
-        self._put(target, pieces, modified)
+        self._put(target, pieces, kept)
         self._rows += 1
 
-    def _fail(self, key: bytes, data: bytes, modified: int, error: Exception) -> None:
+    def _fail(self, key: bytes, data: bytes, kept: _Kept, error: Exception) -> None:
         place = self._conversion.errors.encode() + b"/" + key
         report = {
             "file": shown(key),
@@ -165,17 +189,17 @@ class FilesWriter(Writer):
             "batch": self._batch.key,
             "at": datetime.now(UTC).isoformat(timespec="seconds"),
         }
-        self._put(safe(place), [data], modified)
-        self._put(safe(place + b".error.json"), [json.dumps(report, indent=1).encode()], 0)
+        self._put(safe(place), [data], kept)
+        self._put(safe(place + b".error.json"), [json.dumps(report, indent=1).encode()], _Kept())
         self._rows += 1
 
-    def _put(self, final: bytes, pieces: list[bytes], modified: int) -> None:
+    def _put(self, final: bytes, pieces: list[bytes], kept: _Kept) -> None:
         temporary = self._publisher.temporary(self._batch, self._partition, self._attempt)
         size = sum(map(len, pieces))
         # A new version of an input replaces the output of the old one.
-        made = Published(shown(temporary), shown(final), 1, size, modified, replace=True)
+        made = Published(shown(temporary), shown(final), 1, size, kept.modified, replace=True)
         self._made.append(made)
-        out = self._publisher.storage.create(temporary)
+        out = self._publisher.storage.create(temporary, kept.facts)
         try:
             for piece in pieces:
                 out.write(piece)

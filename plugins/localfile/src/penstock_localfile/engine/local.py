@@ -8,14 +8,14 @@ import logging
 import os
 import shutil
 import stat as stat_module
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import BinaryIO
 
 from attrs import frozen
 
 from penstock.contracts.errors import DataLossError, ReadError, WriteError
 from penstock_localfile.engine.names import safe, shown
-from penstock_localfile.engine.storage import Entry, Readable, Storage, Writable
+from penstock_localfile.engine.storage import Entry, Readable, Storage, Writable, permissions
 
 log = logging.getLogger("penstock.localfile")
 
@@ -103,12 +103,22 @@ class LocalStorage(Storage):
         file.seek(start)
         return file
 
-    def create(self, path: bytes) -> Writable:
+    def facts(self, path: bytes) -> dict[str, str]:
+        """Its permission bits."""
+        try:
+            return {"mode": f"{os.stat(self._at(path)).st_mode & 0o777:03o}"}
+        except FileNotFoundError:
+            return {}
+
+    def create(self, path: bytes, facts: Mapping[str, str] | None = None) -> Writable:
         """Write a new file."""
-        place = self._at(path)
+        place, mode = self._at(path), permissions(facts)
         try:
             os.makedirs(os.path.dirname(place), exist_ok=True)
-            return DurableFile(open(place, "wb"), path)
+            file = open(place, "wb")  # noqa: SIM115
+            if mode is not None:
+                os.fchmod(file.fileno(), mode)
+            return DurableFile(file, path)
         except OSError as error:
             raise failed_write(error, path) from error
 

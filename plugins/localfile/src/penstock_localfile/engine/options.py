@@ -99,6 +99,11 @@ class FileOptions(Configured):
         default="/*/*", doc="xml: which elements are rows.", example="//order[@total > 100]"
     )
     namespaces: dict[str, str] = option(factory=dict, doc="xml: prefixes used in `row`.")
+    metadata: bool = option(
+        default=False,
+        doc="whole: tell in headers what the system keeps beside a file, too: permission bits "
+        "(`mode`), an object's own metadata (`meta.` and its name).",
+    )
     split_bytes: int = option(
         default=64 << 20,
         unit="bytes",
@@ -161,7 +166,9 @@ class FileOptions(Configured):
             from penstock_localfile.engine.formats.xml import XmlFormat
 
             return XmlFormat(*common, self.row, dict(self.namespaces))
-        return (WholeFormat if self.format == "whole" else LinesFormat)(*common)
+        if self.format == "whole":
+            return WholeFormat(*common, self.metadata)
+        return LinesFormat(*common)
 
     def rules(self, pattern: str, *, named: bool = False) -> Rules:
         """What makes a file ready; `named`: the user named one file."""

@@ -66,6 +66,11 @@ class FileSinkOptions(Configured):
     keep_times: bool = option(
         default=False, doc="files: give an output the modification time of its input."
     )
+    keep_metadata: bool = option(
+        default=False,
+        doc="files: give an output the permission bits, or the metadata, of an input that was "
+        "read with metadata=true.",
+    )
     sweep_age: float = option(
         default=86400.0,
         unit="seconds",
@@ -150,7 +155,13 @@ class FileSinkOptions(Configured):
     def _conversion(self) -> Conversion:
         from penstock_localfile.engine.forafile import Conversion
 
-        return Conversion(self.convert, self.file_name or "{path}", self.errors, self.keep_times)
+        return Conversion(
+            self.convert,
+            self.file_name or "{path}",
+            self.errors,
+            self.keep_times,
+            self.keep_metadata,
+        )
 
     def _layout(self) -> Layout:
         from penstock_localfile.engine.routing import Layout

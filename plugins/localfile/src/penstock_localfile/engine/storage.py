@@ -7,7 +7,7 @@ the storage's root, with `/` between names: names are hostile and need not be UT
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Protocol
 
 from attrs import frozen
@@ -89,8 +89,15 @@ class Storage(ABC):
             ReadError: it cannot be read; EphemeralReadError if a retry may help.
         """
 
-    def create(self, path: bytes) -> Writable:
-        """Write a new file, making the folders above it; `close` makes it durable."""
+    def facts(self, path: bytes) -> dict[str, str]:
+        """What the system keeps beside a file's content: `mode` in octal, `meta.` and a name."""
+        return {}
+
+    def create(self, path: bytes, facts: Mapping[str, str] | None = None) -> Writable:
+        """Write a new file, making the folders above it; `close` makes it durable.
+
+        It gets those of the `facts` that this system can keep.
+        """
         raise self.read_only()
 
     def rename(self, old: bytes, new: bytes, *, to: Storage | None = None) -> None:
@@ -128,6 +135,12 @@ class Storage(ABC):
         from penstock.contracts.errors import WriteError
 
         return WriteError(f"{self.origin} can only be read", fix="write to another system")
+
+
+def permissions(facts: Mapping[str, str] | None) -> int | None:
+    """The permission bits among facts; never those that let a file run as somebody else."""
+    text = (facts or {}).get("mode", "")
+    return int(text, 8) & 0o777 if text and set(text) <= set("01234567") else None
 
 
 def write_atomically(storage: Storage, path: bytes, data: bytes, *, temporary: bytes) -> None:

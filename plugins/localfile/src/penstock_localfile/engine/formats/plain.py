@@ -44,8 +44,13 @@ class LinesFormat(Format):
 
 @frozen
 class WholeFormat(Format):
-    """One row per file or zip member; the key is its path, headers hold size and time."""
+    """One row per file or zip member; the key is its path, headers hold size and time.
 
+    Attributes:
+        metadata: Headers hold what the system keeps beside the file, too.
+    """
+
+    metadata: bool = False
     single = True
 
     def read(self, storage: Storage, piece: Range) -> Iterator[pa.RecordBatch]:
@@ -58,6 +63,9 @@ class WholeFormat(Format):
                 {"key": "size", "value": str(entry.size).encode()},
                 {"key": "modified", "value": str(entry.modified).encode()},
             ]
+            if self.metadata:
+                beside = storage.facts(entry.path)
+                facts += [{"key": name, "value": text.encode()} for name, text in beside.items()]
             yield envelope(
                 storage,
                 piece.file,
