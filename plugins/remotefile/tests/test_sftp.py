@@ -183,7 +183,6 @@ def agent(sshd, tmp_path, monkeypatch):
     process.wait()
 
 
-@pytest.mark.slow
 def test_an_agent_holds_the_key(sshd, folder, agent):
     RemoteFiles(**options(sshd, folder, private_key=None, agent=True)).check()
 

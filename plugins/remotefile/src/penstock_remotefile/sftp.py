@@ -192,8 +192,11 @@ class SftpStorage(Storage):
             for folder in reversed(missing):
                 try:
                     sftp.mkdir(self._at(folder))
-                except OSError:
-                    sftp.stat(self._at(folder))  # another task has made it meanwhile
+                except OSError as error:
+                    try:
+                        sftp.stat(self._at(folder))  # another task may have made it meanwhile
+                    except FileNotFoundError:
+                        raise error from None
 
         self._change(make, path)
 

@@ -179,6 +179,7 @@ class Upload:
         try:
             yield
         except (EOFError, OSError, paramiko.SSHException) as error:
+            self._file._closed = True  # or paramiko flushes it once more when it is collected
             self._file = None
             broken = ConnectionError("broken")
             with contextlib.suppress(ConnectionError):
