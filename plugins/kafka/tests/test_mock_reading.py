@@ -110,3 +110,17 @@ def test_records_deleted_before_they_were_read_are_named(cluster, fill):
     source = KafkaSource(servers=cluster.address, topics=["t"], timeout=5)
     with pytest.raises(DataLossError):
         list(source.read(KafkaPart((Range("t", 0, 7, 9),))))
+
+
+def test_headers_come_as_they_were_sent_with_records_that_have_none_between(cluster):
+    topic = cluster.create_topic("t")
+    sent = [None, [("kind", b"order"), ("kind", None), ("grüße", b"")], None, [("n", b"x" * 40)]]
+    producer = Producer({"bootstrap.servers": cluster.address})
+    for headers in sent * 50:
+        producer.produce(topic, b"v", partition=0, headers=headers)
+    assert producer.flush(20) == 0
+    source = KafkaSource(servers=cluster.address, topics=[topic])
+    found = read(source, KafkaPart((Range(topic, 0, 0, 200),)))["headers"]
+    found.validate(full=True)
+    pairs = [h if h is None else [(p["key"], p["value"]) for p in h] for h in found.to_pylist()]
+    assert pairs == sent * 50

@@ -8,8 +8,10 @@ in. Everything here is valid until the records are destroyed; every array made i
 from __future__ import annotations
 
 import ctypes
-from ctypes import c_char_p, c_int, c_size_t, c_void_p
-from itertools import repeat
+from collections import deque
+from collections.abc import Callable
+from ctypes import c_int, c_size_t, c_void_p
+from functools import cache
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +30,6 @@ _INLINE = 12
 """Arrow's views hold up to so many bytes themselves, longer ones by reference."""
 _FARTHEST = 2**31
 """A view holds a distance from the first piece in 32 bits."""
-_NO_HEADERS = -156  # RD_KAFKA_RESP_ERR__NOENT
 
 
 @frozen
@@ -97,6 +98,8 @@ def _gather(pointers: np.ndarray) -> np.ndarray:
 def _binary(addresses: np.ndarray, lengths: np.ndarray) -> pa.Array:
     """Copy pieces of memory into one Arrow array; a null address gives null."""
     count = len(addresses)
+    if not count:
+        return pa.array([], pa.binary())
     missing = addresses == 0
     gaps = bool(missing.any())
     if gaps and missing.all():
@@ -195,34 +198,38 @@ def _kinds_and_moments(pointers: list[int]) -> tuple[pa.Array, pa.Array]:
 
 def _headers(pointers: list[int]) -> pa.Array:
     rk = lib()
-    found = c_void_p()
-    where = ctypes.addressof(found)
-    count = len(pointers)
-    codes = list(map(rk.message_headers, pointers, repeat(where)))
-    if codes.count(_NO_HEADERS) == count:
-        return pa.nulls(count, _HEADERS)
-    name, value, size = c_char_p(), c_void_p(), c_size_t()
-    into = (ctypes.addressof(name), ctypes.addressof(value), ctypes.addressof(size))
-    names: list[bytes | None] = []
-    values: list[bytes | None] = []
-    ends = [0]
-    for pointer, code in zip(pointers, codes, strict=True):
-        if code == 0:
-            rk.message_headers(pointer, where)
-            for index in range(rk.header_cnt(found)):
-                rk.header_get_all(found, index, *into)
-                names.append(name.value)
-                there = value.value is not None
-                values.append(ctypes.string_at(value.value, size.value) if there else None)
-        ends.append(len(names))
-    pairs = pa.StructArray.from_arrays(
-        [pa.array(names, pa.binary()).cast(pa.string()), pa.array(values, pa.binary())],
-        fields=list(_HEADERS.value_type),
-    )
-    none = np.array(codes) != 0
-    return pa.ListArray.from_arrays(
-        pa.array(ends, pa.int32()), pairs, type=_HEADERS, mask=pa.array(none)
-    )
+    lists = np.zeros(len(pointers), np.int64)
+    asked = map(rk.message_headers, pointers, _slots(lists))
+    there = np.fromiter(asked, np.int32, len(pointers)) == 0
+    if not there.any():
+        return pa.nulls(len(pointers), _HEADERS)
+    found = lists[there]
+    many = np.zeros(len(pointers), np.int64)
+    many[there] = np.fromiter(map(rk.header_cnt, found.tolist()), np.int64, len(found))
+    ends = np.cumsum(many)
+    total = int(ends[-1])
+    names, values, sizes = np.zeros((3, total), np.int64)
+    index = np.arange(total) - np.repeat(ends - many, many)
+    each = np.repeat(lists, many).tolist()
+    into = map(_slots, (names, values, sizes))
+    deque(map(rk.header_get_all, each, index.tolist(), *into), maxlen=0)
+    lengths = np.fromiter(map(_strlen(), names.tolist()), np.int64, total)
+    both = [_binary(names, lengths).cast(pa.string()), _binary(values, sizes)]
+    pairs = pa.StructArray.from_arrays(both, fields=list(_HEADERS.value_type))
+    edges = pa.array(np.concatenate([[0], ends]), pa.int32())
+    return pa.ListArray.from_arrays(edges, pairs, type=_HEADERS, mask=pa.array(~there))
+
+
+@cache
+def _strlen() -> Callable[[int], int]:
+    found = ctypes.PyDLL(None).strlen
+    found.restype, found.argtypes = c_size_t, [c_void_p]
+    return found
+
+
+def _slots(words: np.ndarray) -> range:
+    """The address of each word, for functions that answer into memory."""
+    return range(words.ctypes.data, words.ctypes.data + words.nbytes, 8)
 
 
 def _ids(headers: pa.Array, wanted: Wanted) -> pa.Array:
