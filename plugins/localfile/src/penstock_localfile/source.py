@@ -32,8 +32,7 @@ class LocalFiles(FileOptions, ReplayableSource):
 
     def schema(self) -> pa.Schema:
         """The envelope, or the columns of the format and `_pen`."""
-        storage, rules = self._place()
-        return self.file_format(self.learned(storage, rules)).schema()
+        return self.file_format(self.learned(*self._place())).schema()
 
     def planner(self, ctx: Context) -> FilePlanner:
         """Lists the folder, and remembers in the state folder what it has seen."""

@@ -47,8 +47,10 @@ class RemoteFiles(RemotePlace, FileOptions, ReplayableSource):
 
     def schema(self) -> pa.Schema:
         """The envelope, or the columns of the format and `_pen`."""
-        storage, rules = self._found()
-        return self.file_format(self.learned(storage, rules)).schema()
+        form = self.file_format()
+        if form.learns():  # only then is anybody asked
+            form = self.file_format(self.learned(*self._found()))
+        return form.schema()
 
     def planner(self, ctx: Context) -> FilePlanner:
         """Lists on the driver, and remembers in the state folder what it has seen."""
