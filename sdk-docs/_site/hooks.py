@@ -67,6 +67,10 @@ def options(kind: str, name: str, side: str = "") -> str:
         from penstock.pipeline.steps.catalog import STEPS
 
         cls = STEPS[name]
+    elif kind == "ends":
+        from penstock.pipeline.ends import SINKS, SOURCES
+
+        cls = (SINKS if side == "sink" else SOURCES)[name]
     elif kind == "connectors":
         cls = getattr(registry.connector(name), side or "source")
     else:

@@ -33,6 +33,21 @@ def test_a_source_in_many_parts_needs_no_network() -> None:
     assert names(many().map(fn.enrich).sink("once")) == ["generator", "enrich", "once"]
 
 
+def test_steps_run_in_as_many_tasks_as_a_source_that_was_told_how_many() -> None:
+    four = pen.pipeline("p").source("generator", rows=10, parallelism=4)
+    found = laid(four.map(fn.enrich).sink("once"))
+    assert list(found) == ["generator", "enrich", "once"]
+    assert [stage.parallelism for stage in found.values()] == [4, 4, 4]
+    merged = four.merge(pen.source("generator", rows=1, name="b", parallelism=3))
+    assert names(merged.map(fn.enrich).sink("once")) == [
+        "generator",
+        "b",
+        "merge",
+        "enrich",
+        "once",
+    ]
+
+
 def test_a_source_in_one_place_is_split_before_its_first_step() -> None:
     found = laid(one().map(fn.enrich).filter(fn.enrich).sink("once"))
     assert list(found) == ["onefile", "split", "enrich", "enrich-2", "once"]

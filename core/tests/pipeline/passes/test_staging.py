@@ -45,6 +45,16 @@ def test_sinks_that_do_not_count_in_tasks_need_no_stage() -> None:
 
 def test_what_spark_lays_out_is_staged_for_sinks_that_keep_count() -> None:
     stream = pen.source("spark", format="rate", stream=True)
-    assert staged(stream.sink("by-task").sink("once").sink("stdout")) == {"by-task", "once"}
+    assert staged(stream.sink("by-task")) == {"by-task"}
+    assert staged(stream.sink("once")) == {"once"}
+    assert staged(stream.sink("stdout")) == set()
     once = pen.source("spark", format="parquet", path="in")
     assert staged(once.sink("stdout")) == {"stdout"}
+
+
+def test_what_a_fork_has_staged_is_not_staged_again() -> None:
+    forked = line().map(fn.enrich).key_by("id").where("true")
+    flow = forked.sink("by-task", name="one").map(fn.keep, deterministic=True)
+    assert staged(flow.sink("by-task", name="two")) == set()
+    again = forked.sink("by-task", name="one").map(fn.keep).key_by("id")
+    assert staged(again.sink("by-task", name="two")) == {"two"}

@@ -18,7 +18,7 @@ class _Lay:
     width: int | None
     keyed: bool = False
     dealt: bool = False
-    from_source: bool = False
+    gathered: bool = False
 
 
 @define
@@ -38,8 +38,9 @@ def network(stages: Sequence[Stage]) -> tuple[Stage, ...]:
     for stage in stages:
         if stage.kind == "source":
             width = stage.parallelism
-            # A queue's receivers deal their messages out; so does whatever has many parts.
-            laying.lays[stage.name] = _Lay(width, from_source=True)
+            # A queue's messages come through one place, however many receivers it has.
+            gathered = width == 1 or isinstance(stage.work, QueueSource)
+            laying.lays[stage.name] = _Lay(width, gathered=gathered)
             laying.out.append(stage)
             continue
         _lay(laying, stage)
@@ -75,7 +76,7 @@ def _width(laying: _Laying, stage: Stage) -> int | None:
     if len(before) > 1:
         return None
     [lay] = before
-    if lay.from_source and stage.kind != "sink":
+    if lay.gathered and stage.kind != "sink":
         return None
     return lay.width
 
@@ -94,6 +95,9 @@ def _through(laying: _Laying, name: str, stage: Stage, width: int | None) -> str
         by_key = False
     else:
         by_key = lay.keyed and not lay.dealt
+    several = len(stage.inputs) > 1 and stage.parallelism is None and lay.width != 1
+    if several and not by_key and not lay.gathered:
+        return name  # a merge takes each input's tasks as they are
     if width != 1 and (by_key or lay.width != width):
         return _insert(laying, name, stage, Split(width, by_key=lay.keyed), width)
     return name

@@ -8,6 +8,7 @@ records stay in their task.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from penstock.contracts.sink import Sink
@@ -21,6 +22,7 @@ def staged(stages: Sequence[Stage]) -> dict[str, str]:
     dealt: dict[str, frozenset[str]] = {}
     read: dict[str, frozenset[str]] = {}
     sources = {s.name: s for s in stages if isinstance(s.work, SparkSource)}
+    readers = Counter(name for stage in stages for name in stage.inputs)
     found: dict[str, str] = {}
     for stage in stages:
         free[stage.name] = _all(free, stage)
@@ -32,6 +34,9 @@ def staged(stages: Sequence[Stage]) -> dict[str, str]:
             free[stage.name] |= {stage.name}
         if stage.name in sources:
             read[stage.name] = frozenset([stage.name])
+        if readers[stage.name] > 1:
+            # Where a flow forks it is staged already, and what comes before is settled.
+            free[stage.name] = dealt[stage.name] = read[stage.name] = frozenset()
         if stage.kind == "sink":
             by_spark = [sources[name] for name in sorted(read[stage.name])]
             why = _why(stage, sorted(dealt[stage.name]), by_spark)
