@@ -1,7 +1,10 @@
 """Queues as plain Spark users read them, from a real broker."""
 
 import json
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -125,4 +128,17 @@ def test_a_drain_empties_the_queue_and_must_be_asked_for(spark, place):
     assert place.depth() == len(IDS)
     rows = reader.option("drain", "true").load().select("id").collect()
     assert [row.id for row in rows] == IDS
+    back(place, 0)
+
+
+@pytest.mark.slow
+def test_receivers_on_executors_fill_a_spool_that_another_query_reads(place, tmp_path):
+    place.send(*IDS)
+    driver = Path(__file__).with_name("executors_driver.py")
+    command = [sys.executable, str(driver), str(tmp_path), place.server.url, place.queue]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=250)
+    assert done.returncode == 0, done.stderr[-3000:]
+    told = json.loads((tmp_path / "seen.json").read_text())
+    assert sorted(told["ids"]) == IDS
+    assert told["receivers"], "no receiver wrote a segment"
     back(place, 0)

@@ -134,6 +134,13 @@ class QueueOptions(Configured):
         doc="Receivers pause while the spool holds more than this.",
         check=at_least(1),
     )
+    spool: Literal["both", "fill", "read"] = option(
+        default="both",
+        doc="With pessimistic delivery. both: receivers are processes on the driver's host. fill: "
+        "this query only receives into the spool, in tasks on executors, and gives no rows. read: "
+        "it reads a spool that another query fills. fill and read need the same `state`, on a "
+        "filesystem that all hosts share.",
+    )
     retry_for: float = option(
         default=600.0,
         unit="seconds",
@@ -163,6 +170,14 @@ class QueueOptions(Configured):
             raise OptionError(
                 'ack="next-batch" does not look at the checkpoint',
                 fix="drop checkpoint, or drop ack to acknowledge as soon as Spark commits",
+            )
+
+        if self.spool != "both" and (self.delivery != "pessimistic" or self.state is None):
+            raise OptionError(
+                f"spool={self.spool} is about the folder that pessimistic delivery keeps",
+                expected="delivery=pessimistic, and state",
+                fix="add them; state must be the same folder for the query that fills and the "
+                "one that reads",
             )
 
     def limit(self) -> Limit:

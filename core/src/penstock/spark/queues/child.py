@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 import traceback
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
 import pyarrow.compute as pc
 from attrs import frozen
@@ -49,10 +49,24 @@ class Task:
     folder: str
 
 
+class Stopping(Protocol):
+    """Says when to stop: an Event, or a clock."""
+
+    def is_set(self) -> bool: ...
+    def wait(self, timeout: float) -> Any: ...
+
+
+class Out(Protocol):
+    """Hears a line of JSON now and then."""
+
+    def write(self, line: str, /) -> Any: ...
+    def flush(self) -> Any: ...
+
+
 class SpoolReceiver:
     """Receives into segments until told to stop."""
 
-    def __init__(self, task: Task, out: IO[str], stopping: threading.Event) -> None:
+    def __init__(self, task: Task, out: Out, stopping: Stopping) -> None:
         self._task = task
         self._out = out
         self._folders = Folders(task.folder)

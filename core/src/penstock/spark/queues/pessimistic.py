@@ -152,7 +152,9 @@ class _Line:
         }
 
     def _receive(self) -> None:
-        """Start the receivers, or see that they are well."""
+        """Start the receivers, or see that they are well; none where others fill the spool."""
+        if self._options.spool == "read":
+            return
         if not self._receivers:
             if self._available_now:
                 self._target = self._available()

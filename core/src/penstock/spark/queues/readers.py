@@ -22,6 +22,10 @@ def stream_reader(
     Raises:
         OptionError: a folder is missing that the delivery needs.
     """
+    if options.spool == "fill":
+        from penstock.spark.queues.filling import FillReader
+
+        return FillReader(source, options, ctx, finish)
     if options.delivery == "pessimistic":
         from penstock.spark.queues.pessimistic import PessimisticReader
 
