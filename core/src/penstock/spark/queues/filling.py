@@ -38,11 +38,12 @@ KEPT = 10
 
 
 class Filling(InputPartition):
-    """One receiver's turn."""
+    """One receiver's turn; all that a task knows of the reader that planned it."""
 
-    def __init__(self, number: int, nonce: str) -> None:
+    def __init__(self, number: int, nonce: str, until_quiet: bool) -> None:
         super().__init__(number)
         self.nonce = nonce
+        self.until_quiet = until_quiet
 
 
 class FillReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -75,14 +76,15 @@ class FillReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """As many as there are receivers, each with the proof that it sees the folder."""
         with told(speaker(self.ctx.node), self.source, "planning"):
             nonce = marked(self.folder)
-        return [Filling(number, nonce) for number in range(self.options.receivers)]
+        count = self.options.receivers
+        return [Filling(number, nonce, self._available_now) for number in range(count)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """On an executor: receive into segments; no rows for Spark."""
         if isinstance(partition, Filling):
             with told(speaker(self.ctx.node), self.source, "receiving"):
                 look(self.folder, partition.nonce)
-                self._receive(partition.value)
+                self._receive(partition)
         yield from ()
 
     def prepareForTriggerAvailableNow(self) -> None:
@@ -93,9 +95,9 @@ class FillReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """A turn is a turn."""
         return ReadAllAvailable()
 
-    def _receive(self, number: int) -> None:
-        turn = Turn(FILL_FOR, self.options.quiet if self._available_now else None)
-        task = Task(self.source, self.options, self.ctx, number, self.folder)
+    def _receive(self, part: Filling) -> None:
+        turn = Turn(FILL_FOR, self.options.quiet if part.until_quiet else None)
+        task = Task(self.source, self.options, self.ctx, part.value, self.folder)
         SpoolReceiver(task, turn, turn).run()
 
 
