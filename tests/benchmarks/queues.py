@@ -1,8 +1,9 @@
-"""RabbitMQ: our source and sink against bare pika on the same broker, in one run.
+"""Queues: our sources and sinks against bare clients on the same broker, in one run.
 
-    python -m tests.benchmarks queues [amqp-source] [amqp-source-2] [amqp-sink-confirms] [amqp-memory]
+    python -m tests.benchmarks queues [amqp-source] [amqp-source-2] [amqp-sink-confirms]
+                                      [jms-receive] [jms-send] [amqp-memory]
 
-A rate is taken from the first batch's start to the last one's end: what a stream does once it
+Those of JMS are in `jms`. A rate is taken from the first batch's start to the last one's end: what a stream does once it
 runs. PENSTOCK_BENCH_ROWS sets how many messages each run moves.
 """
 
@@ -23,13 +24,14 @@ from penstock.conformance import processes
 from penstock.contracts import Batch, Context, Secret
 from penstock.spark.session import session
 from penstock_amqp.sink import AmqpSink
+from tests.benchmarks import jms
 from tests.benchmarks.measure import cpu_seconds, interleaved, row
 from tests.brokers.rabbitmq import RabbitMQ
 
 ROWS = int(os.environ.get("PENSTOCK_BENCH_ROWS", "50000"))
 PAIRS = int(os.environ.get("PENSTOCK_BENCH_PAIRS", "3"))
 SIZE = 200
-NAMES = ("amqp-source", "amqp-source-2", "amqp-sink-confirms", "amqp-memory")
+NAMES = ("amqp-source", "amqp-source-2", "amqp-sink-confirms", "jms-receive", "jms-send")
 
 BARE = """
 import json, sys, time, pika
@@ -177,7 +179,14 @@ def _resident(pid: int) -> int:
 
 
 def main(wanted: list[str]) -> None:
-    chosen = wanted or list(NAMES[:3])
+    chosen = wanted or list(NAMES)
+    if others := [name for name in chosen if name.startswith("jms-")]:
+        jms.main(others)
+    if rows := [name for name in chosen if name not in others]:
+        amqp(rows)
+
+
+def amqp(chosen: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder, RabbitMQ() as broker:
         bench = Bench(broker, Path(folder))
         if "amqp-source" in chosen:
