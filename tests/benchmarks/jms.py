@@ -49,6 +49,8 @@ class Meter:
 
     def __enter__(self) -> "Meter":
         self._look()
+        for used in self._seen.values():
+            used[0] = used[1]  # what those who are here already had used before
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self._thread.start()
         return self
@@ -69,8 +71,8 @@ class Meter:
     def _look(self) -> None:
         for pid in processes.tree(os.getpid()):
             if pid not in self._leave_out:
-                now = cpu_seconds([pid])
-                self._seen.setdefault(pid, [now if pid == os.getpid() else 0.0, now])[1] = now
+                used = self._seen.setdefault(pid, [0.0, 0.0])
+                used[1] = max(used[1], cpu_seconds([pid]))  # 0 for one that has just ended
 
 
 def connecting(broker: Artemis) -> dict[str, str]:

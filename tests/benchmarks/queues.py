@@ -3,8 +3,8 @@
     python -m tests.benchmarks queues [amqp-source] [amqp-source-2] [amqp-sink-confirms]
                                       [jms-receive] [jms-send] [amqp-memory]
 
-Those of JMS are in `jms`. A rate is taken from the first batch's start to the last one's end: what a stream does once it
-runs. PENSTOCK_BENCH_ROWS sets how many messages each run moves.
+Those of JMS are in `jms`. A rate is taken from the first batch's start to the last one's end:
+what a stream does once it runs. PENSTOCK_BENCH_ROWS sets how many messages each run moves.
 """
 
 import json
@@ -25,7 +25,7 @@ from penstock.contracts import Batch, Context, Secret
 from penstock.spark.session import session
 from penstock_amqp.sink import AmqpSink
 from tests.benchmarks import jms
-from tests.benchmarks.measure import cpu_seconds, interleaved, row
+from tests.benchmarks.measure import interleaved, row
 from tests.brokers.rabbitmq import RabbitMQ
 
 ROWS = int(os.environ.get("PENSTOCK_BENCH_ROWS", "50000"))
@@ -92,23 +92,18 @@ class Bench:
         queue = self.filled()
         place = self.folder / queue
         given = {"url": self.broker.url, "queue": queue, "checkpoint": str(place), **options}
-        before = cpu_seconds(processes.tree(os.getpid()))
         stream = self.spark.readStream.format("penstock.amqp").options(**given).load()
-        query = (
-            stream.writeStream.format("noop")
-            .option("checkpointLocation", str(place))
-            .trigger(availableNow=True)
-            .start()
-        )
-        query.awaitTermination()
+        writing = stream.writeStream.format("noop").option("checkpointLocation", str(place))
+        with jms.Meter(self.broker.pids) as meter:
+            query = writing.trigger(availableNow=True).start()
+            query.awaitTermination()
         full = [p for p in query.recentProgress if p["numInputRows"]]
         rows = sum(p["numInputRows"] for p in full)
         assert rows == ROWS, f"{rows} of {ROWS} rows"
         first = datetime.fromisoformat(full[0]["timestamp"])
         last = datetime.fromisoformat(full[-1]["timestamp"])
         took = (last - first).total_seconds() + full[-1]["batchDuration"] / 1000
-        used = cpu_seconds(processes.tree(os.getpid())) - before
-        self.cpu.setdefault("ours", []).append(max(0.0, used) * 1e6 / ROWS)
+        self.cpu.setdefault("ours", []).append(meter.seconds * 1e6 / ROWS)
         return rows / took
 
     def report(self, name: str, pair: object, **more: object) -> None:
@@ -160,7 +155,7 @@ class Bench:
             peak = 0
             while query.isActive:
                 peak = max([peak, *map(_resident, processes.tree(os.getpid()))])
-                time.sleep(0.05)
+                time.sleep(0.2)
             peaks[rows] = round(peak / 2**20, 1)
         figure = {"bench": "amqp-memory", "reader_peak_mib": peaks, "unit": "MiB"}
         print(json.dumps(figure), flush=True)
