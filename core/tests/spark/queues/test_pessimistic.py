@@ -6,6 +6,7 @@ import threading
 import pytest
 
 from penstock.conformance import processes
+from penstock.conformance.leaks import held
 from penstock.conformance.waiting import until
 from penstock.contracts.errors import DataLossError, OptionError, PositionError, ReadError
 from penstock.spark.queues import segments, spool
@@ -209,13 +210,14 @@ def test_a_receiver_that_cannot_write_acknowledges_nothing_and_says_why(broker, 
     assert broker.depth() == 10
 
 
-def test_stop_leaves_no_process_no_thread_and_the_folder_to_others(broker, spooled, tmp_path):
+def test_stop_leaves_no_process_thread_file_or_socket_and_the_folder_to_others(broker, spooled, tmp_path):
     broker.send(*IDS[:20])
-    running = spooled(receivers=2)
-    taken(running, 20)
-    pids = [receiver._process.pid for receiver in running.reader._live._receivers]
-    assert all(processes.alive(pid) for pid in pids)
-    running.stop()
+    with held(within=10):
+        running = spooled(receivers=2)
+        taken(running, 20)
+        pids = [receiver._process.pid for receiver in running.reader._live._receivers]
+        assert all(processes.alive(pid) for pid in pids)
+        running.stop()
     assert not any(processes.alive(pid) for pid in pids)
     assert not [t.name for t in threading.enumerate() if t.name.startswith("penstock")]
     spool.Spool(str(tmp_path / "state"), 60, unique=False).close()
