@@ -1,7 +1,9 @@
 """Pessimistic delivery: real receiver processes, a real spool, a broker that can be killed."""
 
 import os
+import signal
 import threading
+import time
 
 import pytest
 
@@ -221,6 +223,21 @@ def test_stop_leaves_no_process_thread_file_or_socket_and_the_folder_to_others(b
     assert not any(processes.alive(pid) for pid in pids)
     assert not [t.name for t in threading.enumerate() if t.name.startswith("penstock")]
     spool.Spool(str(tmp_path / "state"), 60, unique=False).close()
+
+
+def test_a_receiver_that_is_killed_now_and_then_is_started_each_time(broker, spooled):
+    """Deaths count together only while it does not get to work in between."""
+    running = spooled(retry_for=0.5)
+    running.plan()
+    (receiver,) = running.reader._live._receivers
+    for number in range(3):
+        until(lambda: told(running)["depth"] is not None, within=60, why="the receiver is at work")
+        began = time.monotonic()
+        until(lambda began=began: time.monotonic() - began > 0.6, within=5, why="time has passed")
+        pid = receiver._process.pid
+        os.kill(pid, signal.SIGKILL)
+        until(lambda pid=pid: not processes.alive(pid), within=20, why="it is dead")
+        until(lambda n=number: running.plan() or receiver.restarts > n, within=60, why="a new one")
 
 
 def test_a_receiver_ends_by_itself_when_its_reader_is_gone(broker, spooled):

@@ -59,6 +59,8 @@ class ReceiverProcess:
                 self.error = pickle.loads(base64.b64decode(said["error"]))  # from our own child
             else:
                 self.numbers = said
+                if said["connected"]:
+                    self._backoff.worked()
 
     def look(self) -> None:
         """See that it is well; start it again if it was killed.
