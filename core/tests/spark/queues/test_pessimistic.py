@@ -212,7 +212,9 @@ def test_a_receiver_that_cannot_write_acknowledges_nothing_and_says_why(broker, 
     assert broker.depth() == 10
 
 
-def test_stop_leaves_no_process_thread_file_or_socket_and_the_folder_to_others(broker, spooled, tmp_path):
+def test_stop_leaves_no_process_thread_file_or_socket_and_the_folder_to_others(
+    broker, spooled, tmp_path
+):
     broker.send(*IDS[:20])
     with held(within=10):
         running = spooled(receivers=2)

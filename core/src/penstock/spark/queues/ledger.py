@@ -54,11 +54,12 @@ class _Piece:
 
 @define
 class Counts:
-    """Numbers for the query's progress."""
+    """Numbers for the query's progress; `again`: planned rows that a lost connection took back."""
 
     received: int = 0
     redelivered: int = 0
     reconnects: int = 0
+    again: int = 0
     depth: dict[int, int] = field(factory=dict)
 
 
@@ -132,6 +133,7 @@ class Ledger:
     def void(self, receiver: int) -> None:
         """A receiver lost its connection: the broker has all of its open leases again."""
         with self._changed:
+            self.counts.again += sum(held.planned for held in self._open[receiver])
             self._open[receiver].clear()
             self._unplanned = deque(h for h in self._unplanned if h.receiver != receiver)
             self._changed.notify_all()

@@ -222,10 +222,16 @@ class _Line:
 
     def _bounded(self, limit: Limit) -> Limit:
         """Never past what AvailableNow shall read."""
-        if self._target is None:
+        left = self._left()
+        if left is None:
             return limit
-        left = max(0, self._target - self._ledger.planned)
         return Limit(rows=left if limit.rows is None else min(left, limit.rows), bytes=limit.bytes)
+
+    def _left(self) -> int | None:
+        """How many rows AvailableNow has still to plan; None if nobody knows."""
+        if self._target is None:
+            return None
+        return max(0, self._target + self._ledger.counts.again - self._ledger.planned)
 
     def _await_rows(self) -> None:
         if self._available_now:
@@ -250,7 +256,7 @@ class _Line:
         quiet_since = time.monotonic()
         received = self._ledger.counts.received
         while not self._ledger.ready():
-            if self._target is not None and self._ledger.planned >= self._target:
+            if self._left() == 0:
                 return
             if self._ledger.counts.received != received:
                 received, quiet_since = self._ledger.counts.received, time.monotonic()

@@ -256,8 +256,9 @@ class Spool:
         self._memory.remember(number, together, found.duplicate)
         self._publish(Manifest(number, tuple(entries)))
         self._fresh = (number, batches)
-        self.planned += together.num_rows
-        self.duplicates += int(found.duplicate.sum())
+        repeated = int(found.duplicate.sum())
+        self.planned += together.num_rows - repeated
+        self.duplicates += repeated
         if found.same_id:
             self.same_id += found.same_id
             log.warning(
