@@ -95,3 +95,9 @@ def test_what_the_watcher_met_is_raised_when_it_is_closed(checkpoint):
     assert met.wait(5)
     with pytest.raises(ValueError, match="broken"):
         watcher.close()
+
+
+def test_an_offset_log_of_an_unknown_format_is_refused():
+    with pytest.raises(ReadError, match="a format that is not known here") as caught:
+        parse_offsets("v9\n{}\n{}")
+    assert caught.value.expected == "v1 or v2"

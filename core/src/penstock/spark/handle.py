@@ -131,6 +131,14 @@ class Handle:
         """What each source has not read yet, by part, as of the last batch."""
         return {name: said["lag"] for name, said in self.sources().items()}
 
+    def late(self) -> int:
+        """Records that came after the watermark and were dropped, in the batches Spark recalls."""
+        return sum(
+            int(operator.get("numRowsDroppedByWatermark", 0))
+            for progress in self.query.recentProgress
+            for operator in progress["stateOperators"]
+        )
+
     def progress(self) -> dict[str, Any]:
         """All of it as plain values: what the live view and `--json` show."""
         seconds = max(time.monotonic() - self._began, 1e-9)

@@ -20,6 +20,7 @@ from penstock.pipeline.steps.columns import need
 from penstock.pipeline.steps.step import Step
 
 FAILED = "_pen.error IS NOT NULL"
+_WATERMARK = "spark.watermarkDelayMs"
 _NAME = re.compile(r"^\s*`?([A-Za-z_]\w*)`?\s*$")
 _ALIAS = re.compile(r"^\s*`?([A-Za-z_]\w*)`?\s+(?:as\s+)?`?([A-Za-z_]\w*)`?\s*$", re.IGNORECASE)
 
@@ -114,6 +115,11 @@ class OnFrame(FrameStep):
 
     transform: Any = option(doc="The transform.")
 
+    @property
+    def deterministic(self) -> bool:  # type: ignore[override]
+        """As the transform says."""
+        return bool(self.transform.deterministic)
+
     def wants(self) -> Type:
         """As the transform says."""
         return self.transform.wants()  # type: ignore[no-any-return]
@@ -176,7 +182,8 @@ class Deduplicate(FrameStep):
     )
     horizon: str = option(
         default="1 hour",
-        doc="How long an id is remembered, in event time; a copy later than that passes.",
+        doc="How long an id is remembered, in event time; a copy later than that passes. A "
+        "watermark step right before decides instead.",
     )
 
     def settle(self) -> None:
@@ -203,7 +210,9 @@ class Deduplicate(FrameStep):
 
     def apply(self, data: Any) -> Any:
         """Spark drops what it has seen within the watermark."""
-        marked = data.withWatermark("event_time", self.horizon)
+        # Spark refuses a second watermark over a column that still has its first.
+        known = data.schema["event_time"].metadata or {}
+        marked = data if _WATERMARK in known else data.withWatermark("event_time", self.horizon)
         keyed = marked.selectExpr("*", f"{self.key()} AS _pen_dedup")
         return keyed.dropDuplicatesWithinWatermark(["_pen_dedup"]).drop("_pen_dedup")
 
