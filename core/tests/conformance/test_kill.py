@@ -1,5 +1,7 @@
 """The kill harness, on drivers that are small process trees of plain Python."""
 
+import subprocess
+import sys
 import textwrap
 
 import pytest
@@ -142,3 +144,28 @@ def test_what_is_no_strike_is_refused(text):
 def test_count_and_kind_may_be_left_out():
     assert Strike.parse("mid-write") == Strike("mid-write", 1, "tree")
     assert Strike.parse("mid-write:worker") == Strike("mid-write", 1, "worker")
+
+
+def test_a_driver_does_not_outlive_the_tests_that_started_it(tmp_path):
+    starter = tmp_path / "starter.py"
+    starter.write_text(
+        textwrap.dedent(
+            """
+            import sys, time
+            from pathlib import Path
+            from penstock.conformance.kill import Driver
+
+            here = Path(__file__).parent
+            (here / "sleeper.py").write_text("import time; time.sleep(600)")
+            driver = Driver([here / "sleeper.py"], folder=here / "run").start()
+            print(driver.pid, flush=True)
+            time.sleep(600)
+            """
+        )
+    )
+    tests = subprocess.Popen([sys.executable, str(starter)], stdout=subprocess.PIPE, text=True)
+    pid = int(tests.stdout.readline())
+    assert processes.alive(pid)
+    tests.kill()
+    tests.communicate()
+    until(lambda: not processes.alive(pid), within=10, why="the driver is gone too")

@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 
 # A twin that needs a killed driver takes a minute; of these three run always, the rest in `full`.
-SLOW = {"SRC-04", "QUE-02", "QUE-03", "QUE-04", "SHP-06"}
+SLOW = {"SRC-04", "QUE-02", "QUE-03", "QUE-04", "QUE-20", "SHP-06"}
 
 
 def ran(folder, which):

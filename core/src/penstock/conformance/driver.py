@@ -1,4 +1,4 @@
-"""The driver program that the suite kills: one stream, from here to there, until nothing is left.
+"""The driver program that the suite kills: one stream, from here to there.
 
 What it does comes as JSON in an environment variable, not in a file: what the program leaves
 behind is searched for secrets.
@@ -13,6 +13,7 @@ from penstock.conformance.under_test import Ledger, UnderTest
 from penstock.spark.session import session
 
 SPEC = "PENSTOCK_CONFORMANCE_DRIVER"
+PAUSE = 1
 
 
 def main() -> None:
@@ -31,13 +32,19 @@ def main() -> None:
     stream = spark.readStream.format(read["format"]).options(**read["options"]).load()
     stream.explain(extended=True)
     writing = stream.writeStream.format(write["format"]).options(**write["options"])
-    query = (
-        writing.option("checkpointLocation", spec["checkpoint"]).trigger(availableNow=True).start()
-    )
-    query.awaitTermination()
+    writing = writing.option("checkpointLocation", spec["checkpoint"])
+    if not spec.get("endless"):
+        writing = writing.trigger(availableNow=True)
+    query = writing.start()
+    while not query.awaitTermination(PAUSE):
+        _say(query.lastProgress or "nothing yet")
     for progress in query.recentProgress:
-        os.write(1, (str(progress) + "\n").encode())
+        _say(progress)
     spark.stop()
+
+
+def _say(progress: object) -> None:
+    os.write(1, f"{progress}\n".encode())
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ is a child of the JVM, a Python worker), counts over all of them, and strikes on
 
 from __future__ import annotations
 
+import ctypes
 import fcntl
 import json
 import os
@@ -19,6 +20,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,7 @@ from penstock.conformance.waiting import NotInTime, until
 STRIKES = "PENSTOCK_KILL_AT"
 FOLDER = "PENSTOCK_KILL_FOLDER"
 KINDS = ("tree", "worker", "freeze")
+_PDEATHSIG = 1
 
 
 @frozen
@@ -120,6 +123,12 @@ def _hold_session(session: int, spare: int | None = None) -> list[int]:
     return held
 
 
+def _die_with_parent() -> None:
+    """A driver must not outlive the tests that started it, however these end (Linux)."""
+    with suppress(OSError):
+        ctypes.CDLL(None).prctl(_PDEATHSIG, signal.SIGKILL)
+
+
 class DriverFailed(AssertionError):
     """The driver did something other than be killed as told and then finish."""
 
@@ -172,6 +181,7 @@ class Driver:
                 stderr=subprocess.STDOUT,
                 env={**os.environ, **observed, **self._env},
                 start_new_session=True,
+                preexec_fn=_die_with_parent,
             )
         self.lives += 1
         return self
@@ -252,9 +262,12 @@ class Driver:
             self.kill()
         done = {entry["strike"] for entry in self.struck()}
         if never := [str(strike) for strike in self.strikes if str(strike) not in done]:
-            counts = {path.stem: path.stat().st_size for path in self.folder.glob("*.count")}
-            raise DriverFailed(f"never struck: {', '.join(never)}; points reached: {counts}")
+            raise DriverFailed(f"never struck: {', '.join(never)}; points reached: {self.counts()}")
         return self
+
+    def counts(self) -> dict[str, int]:
+        """How often each point was reached, over all lives."""
+        return {path.stem: path.stat().st_size for path in self.folder.glob("*.count")}
 
     def log_tail(self, lines: int = 40) -> str:
         """The end of what the driver printed."""

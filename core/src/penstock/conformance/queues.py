@@ -240,6 +240,29 @@ class QueueClauses:
             rig.fill(made(oracle))
             proved(oracle.judge(rig.take(consumer)))
 
+    @clause(
+        "QUE-19", "after a broker's crash only what was in doubt comes again", needs="reconnects"
+    )
+    def test_que_19_crash(self, rig: Rig) -> None:
+        """Some messages are acknowledged, more are received, and the broker dies as in a power
+        cut. When it is back every message that was not acknowledged comes; of those that were,
+        at most the ones acknowledged just before may come once more."""
+        server = rig.case.server
+        assert server is not None, "reconnects is declared: the case must give server="
+        oracle, _ = rig.filled(ROWS)
+        consumer = rig.queue().consumer(rig.ctx(), 0)
+        try:
+            lease = consumer.receive(Limit(rows=ROWS // 3), wait=10)
+            assert lease is not None, "nothing came"
+            gone = rig.ids([lease.rows])
+            lease.acknowledge()
+            _received(rig, consumer)
+            server.kill()
+        finally:
+            server.start()
+            consumer.close()
+        proved(oracle.judge(gone + _left(rig), duplicates=len(gone)))
+
     @clause("QUE-18", "byte limits are honoured", needs="limits-bytes")
     def test_que_18_bytes(self, rig: Rig) -> None:
         """Under a byte limit a lease holds about as much: never more than twice the limit and one

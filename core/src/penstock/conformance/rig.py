@@ -114,7 +114,7 @@ class Rig:
         A source that makes its own records is left as it is.
         """
         if self.case.expected is not None:
-            return _given([each.id for each in self.case.expected]), [list(self.case.expected)]
+            return given([each.id for each in self.case.expected]), [list(self.case.expected)]
         oracle = self.oracle(count)
         records = made(oracle, size)
         shares = [records[split::splits] for split in range(splits)]
@@ -279,7 +279,7 @@ class Rig:
         return True
 
 
-def _given(ids: Sequence[str]) -> Oracle:
+def given(ids: Sequence[str]) -> Oracle:
     """An oracle of ids that the place holds by itself."""
     oracle = Oracle(0, 0)
     object.__setattr__(oracle, "ids", tuple(ids))

@@ -12,9 +12,9 @@ from penstock.conformance.case import Case
 from penstock.conformance.clauses import clause_of, clauses_of
 from penstock.conformance.errors import ErrorClauses
 from penstock.conformance.gate import bad_waivers, gate
-from penstock.conformance.killed import KilledClauses
 from penstock.conformance.options import OptionClauses
 from penstock.conformance.plugin import PROOF, REASON
+from penstock.conformance.queued import QueuedClauses
 from penstock.conformance.queues import QueueClauses
 from penstock.conformance.rig import Rig
 from penstock.conformance.shapes import ShapeClauses
@@ -31,7 +31,7 @@ class ConnectorSuite(
     QueueClauses,
     SinkClauses,
     SparkClauses,
-    KilledClauses,
+    QueuedClauses,
     ErrorClauses,
 ):
     """Subclass it, name the connector, and give a fixture `case`.

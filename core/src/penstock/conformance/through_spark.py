@@ -42,9 +42,9 @@ class SparkClauses:
         oracle, _ = rig.filled(ROWS, rig.splits)
         limit = max(len(oracle.ids) // 3, rig.case.step)
         path = rig.folder / "ledger"
-        options = {**_named(rig, "source"), "max_rows": str(limit)}
+        options = {**named(rig, "source"), "max_rows": str(limit)}
         options["state"] = str(rig.folder / "stream-state")
-        stream = penstock_spark.readStream.format(_format(rig)).options(**options).load()
+        stream = penstock_spark.readStream.format(spark_format(rig)).options(**options).load()
         writing = stream.writeStream.format("penstock.ledger").option("path", str(path))
         query = (
             writing.option("checkpointLocation", str(rig.folder / "checkpoint"))
@@ -67,7 +67,7 @@ class SparkClauses:
     def test_src_24_batch(self, rig: Rig, penstock_spark: SparkSession) -> None:
         """`spark.read` gives a DataFrame with every record, in the declared columns."""
         oracle, _ = rig.filled(ROWS, rig.splits)
-        frame = penstock_spark.read.format(_format(rig)).options(**_named(rig, "source")).load()
+        frame = penstock_spark.read.format(spark_format(rig)).options(**named(rig, "source")).load()
         assert frame.columns == rig.replayable().schema().names
         proved(oracle.judge(rig.ids(frame.toArrow().to_batches())))
 
@@ -76,7 +76,7 @@ class SparkClauses:
         """`spark.read` with `drain=true` gives every waiting message and leaves the queue empty;
         without it the read is refused, since it would destroy."""
         oracle, _ = rig.filled(ROWS)
-        reading = penstock_spark.read.format(_format(rig)).options(**_named(rig, "source"))
+        reading = penstock_spark.read.format(spark_format(rig)).options(**named(rig, "source"))
         with pytest.raises(Exception, match="drain=true"):
             reading.load().collect()
         options = {"drain": "true", "quiet": str(rig.case.quiet)}
@@ -95,7 +95,7 @@ class SparkClauses:
             frame = penstock_spark.createDataFrame(
                 table, "key binary, value binary, event_time timestamp, id string"
             ).repartition(3)
-            writing = frame.write.format(_format(rig)).options(**_named(rig, "sink"))
+            writing = frame.write.format(spark_format(rig)).options(**named(rig, "sink"))
             writing.mode("append").save()
             both += oracle.ids
             proved(rig.found(oracle, among=True))
@@ -115,11 +115,11 @@ def _installed(rig: Rig) -> bool:
     return rig.connector.name in registry.names("connectors")
 
 
-def _format(rig: Rig) -> str:
+def spark_format(rig: Rig) -> str:
     return f"penstock.{rig.connector.name}" if _installed(rig) else "penstock.under-test"
 
 
-def _named(rig: Rig, side: str) -> dict[str, Any]:
+def named(rig: Rig, side: str) -> dict[str, Any]:
     options: dict[str, Any] = dict(rig.strings(side))
     if not _installed(rig):
         options["connector"] = where(rig)

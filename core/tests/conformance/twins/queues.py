@@ -42,7 +42,7 @@ class AcknowledgesAtOnce(SocketConsumer):
         return lease
 
 
-@broken("QUE-01", "QUE-02", base="sockets")
+@broken("QUE-01", "QUE-02", "QUE-19", base="sockets")
 class SafeTooSoon(Twisted):
     kind = AcknowledgesAtOnce
 
@@ -130,7 +130,7 @@ class Fresh(SocketConsumer):
         return lease
 
 
-@broken("QUE-07", base="sockets")
+@broken("QUE-07", "QUE-20", base="sockets")
 class AllIsFresh(Twisted):
     kind = Fresh
 

@@ -209,11 +209,19 @@ class ReplacesInsteadOfAppending(FolderSink):
         super().finish(batch, receipts)
 
 
-@broken("SNK-18", "ERR-01", side="sink")
+@broken("SNK-18", "ERR-01", "ERR-02", side="sink")
 class RaisesAnything(FolderSink):
     def check(self):
         if not Path(self.path).is_dir():
             raise OSError("no such folder")
+
+
+@broken("ERR-04", side="sink")
+class KnowsABatchByItsNumber(FolderSink):
+    """The first batch of a replay has the number of the pipeline's own first batch."""
+
+    def _mark(self, batch):
+        return Path(self.path) / ".done" / str(batch.number)
 
 
 @broken("SHP-02", side="sink")

@@ -258,3 +258,11 @@ class LosesHeaders(FolderSource):
         for rows in super().read(part):
             headers = rows.schema.field("headers").type
             yield changed(rows, headers=pa.nulls(rows.num_rows, headers))
+
+
+@broken("ERR-03")
+class StampsNothing(FolderSource):
+    def read(self, part):
+        for rows in super().read(part):
+            stamp = rows.column("stamp")
+            yield changed(rows, stamp=pa.nulls(rows.num_rows, stamp.type))
