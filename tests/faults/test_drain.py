@@ -17,6 +17,7 @@ POINTS = [
     "tasks-written@3",
     "dead-letters-published@4",
     "sink-finished@6",
+    "dead-letters-delivered@3",
     "sinks-finished@5",
 ]
 
@@ -45,25 +46,29 @@ def killed(tmp_path, script, strikes):
 @pytest.mark.parametrize(
     "strikes",
     [
-        pytest.param(["mid-write@5", "sink-finished@4", "sinks-finished@5"], id="short"),
+        pytest.param(["mid-write@5", "sink-finished@5", "dead-letters-delivered@3"], id="short"),
         pytest.param(POINTS, id="every-point", marks=pytest.mark.slow),
     ],
 )
 def test_two_sinks_hold_the_same_records_once_each_after_kills(tmp_path, strikes, penstock_seed):
     oracle = Oracle(ROWS, penstock_seed)
-    seeded(tmp_path / "in", oracle, lambda name: json.dumps({"id": name}))
+    bad = set(oracle.ids[7::100])
+    seeded(tmp_path / "in", oracle, lambda name: json.dumps({"id": name, "bad": name in bad}))
     killed(tmp_path, "two_sinks.py", strikes)
+    letters = [json.loads(line)["message"] for line in lines(tmp_path / "letters")]
+    assert sorted(letters) == sorted(bad)
     left, right = (
-        {r["id"]: r["number"] for r in judged(oracle, tmp_path / side)}
+        {r["id"]: r["number"] for r in judged(oracle, tmp_path / side, letters)}
         for side in ("left", "right")
     )
     # The function is random: equal values mean that both sinks and every replay read one stage.
     assert left == right
 
 
-def judged(oracle, folder):
+def judged(oracle, folder, letters):
+    """Each record is in the folder or among the letters, once."""
     records = [json.loads(line) for line in lines(folder)]
-    oracle.judge(record["id"] for record in records).require()
+    oracle.judge([*(record["id"] for record in records), *letters]).require()
     return records
 
 
@@ -72,7 +77,9 @@ def judged(oracle, folder):
     [
         pytest.param(["mid-write@3", "sinks-finished@3"], id="short"),
         pytest.param(
-            [p for p in POINTS if "staged" not in p], id="every-point", marks=pytest.mark.slow
+            [p for p in POINTS if "staged" not in p and "letters" not in p],
+            id="every-point",
+            marks=pytest.mark.slow,
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""A pipeline with a function that is not deterministic, into two sinks; killed by its test."""
+"""A function that is not deterministic and sometimes fails, into two sinks; killed by its test."""
 
 import random
 import sys
@@ -9,6 +9,8 @@ SCHEMA = "id string, number double"
 
 
 def shake(record):
+    if record["bad"]:
+        raise ValueError(record["id"])
     return {"id": record["id"], "number": random.random()}
 
 
@@ -17,12 +19,14 @@ def main(folder):
         pen.pipeline("two-sinks")
         .source("localfile", path=f"{folder}/in", max_files=2)
         .bounded()
-        .decode("json", schema="id string")
+        .decode("json", schema="id string, bad boolean")
         .map(shake, schema=SCHEMA)
     )
     flow = shaken.sink("localfile", name="left", path=f"{folder}/left").sink(
         "localfile", name="right", path=f"{folder}/right"
     )
+    letters = {"path": f"{folder}/letters"}
+    flow = flow.on_error("dead-letter", sink="localfile", options=letters)
     flow.run(checkpoint=f"{folder}/state")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zlib
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -34,6 +33,8 @@ class LanesKernel(MapKernel):
 
     def call(self, records: list[Any], work: Work, policy: Policy) -> Any:
         """Results in the records' order, whatever lane they came from."""
+        from concurrent.futures import ThreadPoolExecutor  # not needed to declare and explain
+
         lanes: list[list[int]] = [[] for _ in range(min(self._lanes, max(len(records), 1)))]
         for n, key in enumerate(self._keys(work)):
             lanes[n % len(lanes) if key is None else lane_of(key, len(lanes))].append(n)
