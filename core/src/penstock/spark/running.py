@@ -23,6 +23,7 @@ from penstock.spark.failures import speaker, told
 from penstock.spark.handle import Handle
 from penstock.spark.materialise import Materialised
 from penstock.spark.session import session
+from penstock.spark.travel import let_travel
 
 if TYPE_CHECKING:
     from penstock.pipeline.graph import Graph
@@ -82,6 +83,7 @@ def launch(
     """Start an analysed pipeline's one streaming query."""
     graph = plan.graph
     query_id = place.claim(graph.name)
+    let_travel(plan, local=str(spark.sparkContext.master).startswith("local"))
     made = Materialised(plan, spark, place, query_id)
     drain = Drain(plan, made, place, letters or DeadLetters(place.dead_letters))
     writer = made.stream().writeStream.queryName(f"{graph.name}-{query_id[:8]}")
