@@ -38,9 +38,7 @@ def test_capabilities_that_clauses_need_exist():
 
 
 def test_every_capability_is_held_to_by_a_clause():
-    held = {each.needs for each in catalogue()}
-    # `typed` says what rows look like; SRC-01 and SNK-10 hold every connector to its schema.
-    assert set(CAPABILITIES) - held == {"typed"}
+    assert set(CAPABILITIES) <= {each.needs for each in catalogue()}
 
 
 def test_what_docstrings_of_the_contracts_cite_exists():

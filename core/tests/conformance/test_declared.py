@@ -59,7 +59,7 @@ MUST = {
     ),
     "localfile": Must(
         {"replayable", "sink"},
-        {"exactly-once", "lag", "limits-bytes", "live", "splits"},
+        {"exactly-once", "lag", "limits-bytes", "live", "splits", "typed"},
         {"path": "out"},
         Promise("idempotent", "task"),
     ),

@@ -34,4 +34,5 @@ class TestLocalfile(ConnectorSuite):
             seed=seed,
             step=LINES,
             contradictory={"format": "lines", "schema": "id BIGINT"},
+            typed={"format": "parquet"},
         )

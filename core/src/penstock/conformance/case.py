@@ -38,6 +38,8 @@ class Case:
         proof: Against what the run proves something: a real server, an emulator, or none needed.
         wrong_credentials: Options that replace those of `source` or `sink` and must be refused.
         contradictory: Options to add that contradict each other or what is there.
+        typed: Options to add to source and sink so that rows have columns of their own; what
+            declares `typed` needs it.
         step: Rows of the smallest step a batch can take: 1, or the rows of a file.
         at_once: The most messages one receive of a queue may hold back from others (prefetch).
         splits: How many splits a place with `splits` can have in this case.
@@ -56,6 +58,7 @@ class Case:
     proof: Literal["real server", "emulator", "no server"] = "no server"
     wrong_credentials: Mapping[str, Any] | None = None
     contradictory: Mapping[str, Any] | None = None
+    typed: Mapping[str, Any] | None = None
     step: int = 1
     at_once: int = 1000
     splits: int = 3

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 # Asserts of the clauses explain themselves only if pytest rewrites the modules they are in.
 for _name in ("coders", "killed", "looking", "options", "queues", "shapes", "sinks", "sources"):
     pytest.register_assert_rewrite(f"penstock.conformance.{_name}")
-for _name in ("errors", "own", "piped", "queued", "through_spark", "transforms"):
+for _name in ("errors", "own", "piped", "queued", "through_spark", "transforms", "typed"):
     pytest.register_assert_rewrite(f"penstock.conformance.{_name}")
 
 SEED = pytest.StashKey[int]()

@@ -21,6 +21,7 @@ from penstock.conformance.shapes import ShapeClauses
 from penstock.conformance.sinks import SinkClauses
 from penstock.conformance.sources import SourceClauses
 from penstock.conformance.through_spark import SparkClauses
+from penstock.conformance.typed import TypedClauses
 from penstock.contracts import Connector
 
 
@@ -30,6 +31,7 @@ class ConnectorSuite(
     SourceClauses,
     QueueClauses,
     SinkClauses,
+    TypedClauses,
     SparkClauses,
     QueuedClauses,
     ErrorClauses,

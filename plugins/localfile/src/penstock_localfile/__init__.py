@@ -7,5 +7,5 @@ connector = Connector(
     source="penstock_localfile.source:LocalFiles",
     sink="penstock_localfile.sink:LocalFileSink",
     summary="files of a folder, plain or CSV, JSON, Avro, Parquet, XML: read once, written exactly once",
-    capabilities=frozenset({"splits", "lag", "live", "limits-bytes", "exactly-once"}),
+    capabilities=frozenset({"splits", "lag", "live", "limits-bytes", "exactly-once", "typed"}),
 )
