@@ -24,7 +24,7 @@ from tests.benchmarks import discard
 from tests.benchmarks.bare import BareGenerator
 from tests.benchmarks.measure import interleaved, row, seconds
 
-ROWS = 2_000_000
+ROWS = 4_000_000
 SCHEMA = "id long, customer string, total double"
 
 

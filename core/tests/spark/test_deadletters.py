@@ -1,9 +1,12 @@
 """Which dead letters count; no Spark session needed."""
 
+from datetime import UTC, datetime
+
 import pyarrow as pa
 
 from penstock.contracts.envelope import ERROR, PEN_FIELD, TIMESTAMP, pen
 from penstock.pipeline.letter import LETTER
+from penstock.pipeline.work import one_row
 from penstock.spark.deadletters import DeadLetters
 from penstock.spark.letters import Letters
 from penstock.spark.targets import as_bytes
@@ -64,3 +67,16 @@ def test_a_sink_that_takes_bytes_gets_a_letter_as_json(tmp_path):
     made = as_bytes(rows)
     assert b'"message":"a"' in made["value"][0].as_py().replace(b": ", b":")
     assert made["_pen"][0].as_py()["id"] == rows["letter"][0].as_py()
+
+
+def test_a_letter_has_the_event_time_of_what_the_failing_node_got(tmp_path):
+    when = datetime(2026, 1, 2, tzinfo=UTC)
+    schema = pa.schema([pa.field("event_time", TIMESTAMP)])
+    given = one_row(pa.RecordBatch.from_pylist([{"event_time": when}], schema=schema))
+    error = {f.name: None for f in ERROR} | {"node": "n", "input": given}
+    meta = pen(2, error=pa.array([error, {f.name: None for f in ERROR}], ERROR))
+    rows = pa.RecordBatch.from_arrays([pa.nulls(2, TIMESTAMP), meta], names=["event_time", "_pen"])
+    letters = Letters(str(tmp_path), 0)
+    letters.add(rows)
+    DeadLetters(tmp_path).publish(0, {"left": letters.close()})
+    assert DeadLetters(tmp_path).table()["event_time"].to_pylist() == [when, None]

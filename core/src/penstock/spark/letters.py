@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from penstock.contracts.envelope import ERROR, TIMESTAMP, column, pen
 from penstock.contracts.sink import Rejected
 from penstock.pipeline.letter import LETTER
-from penstock.pipeline.work import one_row
+from penstock.pipeline.work import one_row, read_row
 
 
 class Letters:
@@ -40,11 +40,10 @@ class Letters:
         stem = f"{self._batch}.{self._name[:8]}"
         names = [f"{stem}.{self._count + i}" for i in range(count)]
         self._count += count
-        event_time = column(rows, "event_time")
         given = {
             "letter": pa.array(names, pa.string()),
             "batch": pa.repeat(self._batch, count).cast(pa.int64()),
-            "event_time": pa.nulls(count, TIMESTAMP) if event_time is None else event_time,
+            "event_time": _times(rows, error),
         }
         arrays = []
         for f in LETTER:
@@ -69,6 +68,20 @@ class Letters:
         if self._writer is not None:
             self._writer.close()
             self._path.unlink(missing_ok=True)
+
+
+def _times(rows: pa.RecordBatch, error: pa.StructArray) -> pa.Array:
+    """Event times; a row that failed keeps its own only in what the failing node got.
+
+    In its column it is null, so that no watermark finds it late and drops it.
+    """
+    found = column(rows, "event_time")
+    times = [None] * rows.num_rows if found is None else found.to_pylist()
+    for at, data in enumerate(error.field("input").to_pylist()):
+        if times[at] is None and data is not None:
+            given = column(read_row(data), "event_time")
+            times[at] = None if given is None else given[0].as_py()
+    return pa.array(times, TIMESTAMP)
 
 
 def refused(rejected: Rejected, node: str) -> pa.RecordBatch:
