@@ -10,7 +10,7 @@ from penstock_remotefile.login import close_all
 from tests.brokers.fixtures import running
 from tests.brokers.openssh import OpenSSH
 
-pytestmark = [pytest.mark.server, pytest.mark.slow]
+pytestmark = pytest.mark.server
 LINES = 2
 
 
