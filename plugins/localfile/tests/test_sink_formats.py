@@ -10,7 +10,7 @@ from attrs import evolve
 
 from penstock.contracts import ENVELOPE, Batch, Context
 from penstock.contracts.envelope import undecoded
-from penstock.contracts.errors import OptionError, SchemaError
+from penstock.contracts.errors import OptionError, ReadError, SchemaError
 from penstock_localfile.sink import LocalFileSink
 from penstock_localfile.source import LocalFiles
 
@@ -318,3 +318,28 @@ def test_permission_bits_are_kept_if_asked(tmp_path):
         finally:
             os.umask(before)
         assert [(out / name).stat().st_mode & 0o7777 for name in "ab"] == expected
+
+
+@pytest.mark.parametrize("name", ["bad.txt.gz", "bad.zip", "bad.zst", "bad.bz2"])
+def test_a_file_that_cannot_be_expanded_harms_no_other(tmp_path, name):
+    folder, out = tmp_path / "in", tmp_path / "out"
+    folder.mkdir()
+    (folder / "a.txt").write_bytes(b"good")
+    (folder / name).write_bytes(b"this is not compressed")
+    (folder / "z.txt").write_bytes(b"good, too")
+    sink = LocalFileSink(path=str(out), format="files", file_name="{stem}.out")
+    with pytest.raises(ReadError):
+        convert(folder, sink)
+    convert(folder, sink, broken="pass")
+    assert (out / "a.out").read_bytes() == b"good"
+    assert (out / "z.out").read_bytes() == b"good, too"
+    assert (out / "errors" / name).read_bytes() == b"this is not compressed"
+    report = json.loads((out / "errors" / f"{name}.error.json").read_text())
+    assert report["kind"] == "BadFile"
+    assert "zip" in report["message"] or "compressed file" in report["message"]
+
+
+def test_without_an_error_folder_a_bad_file_stops_the_batch(tmp_path, inputs, functions):
+    sink = LocalFileSink(path=str(tmp_path / "out"), format="files", convert=CONVERT, errors="")
+    with pytest.raises(ValueError, match="this file is bad"):
+        convert(inputs, sink)

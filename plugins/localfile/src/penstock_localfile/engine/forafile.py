@@ -106,6 +106,10 @@ class Conversion:
         return [made] if isinstance(made, bytes) else list(made)
 
 
+class BadFile(WriteError):
+    """A file that its source could not expand."""
+
+
 @frozen
 class _Kept:
     """What an output has of its input besides the content."""
@@ -139,7 +143,7 @@ class FilesWriter(Writer):
         keys = column(rows, "key").to_pylist()
         times = column(rows, "event_time")
         moments = [None] * len(keys) if times is None else times.cast(pa.int64()).to_pylist()
-        facts = self._facts(rows)
+        headers = self._headers(rows)
         for at, (key, value, moment) in enumerate(
             zip(keys, rows.column("value"), moments, strict=True)
         ):
@@ -151,18 +155,19 @@ class FilesWriter(Writer):
             except WriteError as error:
                 self._rejected.append(Rejected(rows.slice(at, 1), [str(error)]))
                 continue
-            self._one(target, key, value.as_py(), _Kept(modified, facts[at]))
+            facts = {n: v for n, v in headers[at].items() if n == "mode" or n.startswith("meta.")}
+            kept = _Kept(modified, facts if self._conversion.keep_metadata else {})
+            if "error" in headers[at]:
+                self._fail(key, value.as_py(), kept, BadFile(headers[at]["error"]))
+            else:
+                self._one(target, key, value.as_py(), kept)
 
-    def _facts(self, rows: pa.RecordBatch) -> list[dict[str, str]]:
-        headers = column(rows, "headers") if self._conversion.keep_metadata else None
+    def _headers(self, rows: pa.RecordBatch) -> list[dict[str, str]]:
+        headers = column(rows, "headers")
         if headers is None:
             return [{}] * rows.num_rows
         return [
-            {
-                header["key"]: header["value"].decode("utf-8", "replace")
-                for header in some or ()
-                if header["key"] == "mode" or header["key"].startswith("meta.")
-            }
+            {h["key"]: (h["value"] or b"").decode("utf-8", "replace") for h in some or ()}
             for some in headers.to_pylist()
         ]
 
@@ -172,14 +177,14 @@ class FilesWriter(Writer):
         except OptionError:
             raise
         except Exception as error:
-            if not self._conversion.errors:
-                raise
             self._fail(key, data, kept, error)
             return
         self._put(target, pieces, kept)
         self._rows += 1
 
     def _fail(self, key: bytes, data: bytes, kept: _Kept, error: Exception) -> None:
+        if not self._conversion.errors:
+            raise error
         place = self._conversion.errors.encode() + b"/" + key
         report = {
             "file": shown(key),

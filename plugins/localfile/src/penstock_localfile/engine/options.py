@@ -99,6 +99,12 @@ class FileOptions(Configured):
         default="/*/*", doc="xml: which elements are rows.", example="//order[@total > 100]"
     )
     namespaces: dict[str, str] = option(factory=dict, doc="xml: prefixes used in `row`.")
+    broken: Literal["stop", "pass"] = option(
+        default="stop",
+        doc="whole: a compressed file that cannot be expanded is an error and stops the query, or "
+        "is passed on as it came with the reason in the header `error`, which format=files "
+        "takes for a bad file.",
+    )
     metadata: bool = option(
         default=False,
         doc="whole: tell in headers what the system keeps beside a file, too: permission bits "
@@ -167,7 +173,7 @@ class FileOptions(Configured):
 
             return XmlFormat(*common, self.row, dict(self.namespaces))
         if self.format == "whole":
-            return WholeFormat(*common, self.metadata)
+            return WholeFormat(*common, self.metadata, self.broken == "pass")
         return LinesFormat(*common)
 
     def rules(self, pattern: str, *, named: bool = False) -> Rules:

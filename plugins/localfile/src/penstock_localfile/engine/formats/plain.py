@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pyarrow as pa
-from attrs import frozen
+from attrs import evolve, frozen
 
 from penstock.contracts.envelope import HEADERS
-from penstock.contracts.errors import ReadError
+from penstock.contracts.errors import DataLossError, EphemeralReadError, ReadError
 from penstock_localfile.engine.formats.base import Format, envelope
 from penstock_localfile.engine.ledger import Logged
 from penstock_localfile.engine.lines import Lines, read_lines
@@ -48,33 +48,62 @@ class WholeFormat(Format):
 
     Attributes:
         metadata: Headers hold what the system keeps beside the file, too.
+        passes: A file that cannot be expanded is passed on as it came, the reason in a header.
     """
 
     metadata: bool = False
+    passes: bool = False
     single = True
 
     def read(self, storage: Storage, piece: Range) -> Iterator[pa.RecordBatch]:
         """The file as one row."""
-        entry = piece.file.entry
-        for inside, content in self.expanding.documents(storage, piece.file):
-            value = whole(content, piece.file, self.longest)
-            facts = [
-                {"key": "path", "value": entry.path},
-                {"key": "size", "value": str(entry.size).encode()},
-                {"key": "modified", "value": str(entry.modified).encode()},
-            ]
-            if self.metadata:
-                beside = storage.facts(entry.path)
-                facts += [{"key": name, "value": text.encode()} for name, text in beside.items()]
-            yield envelope(
-                storage,
-                piece.file,
-                pa.array([value], pa.binary()),
-                pa.array([0], pa.int64()),
-                inside=inside,
-                key=pa.array([entry.path + inside.encode()], pa.binary()),
-                headers=pa.array([facts], HEADERS),
-            )
+        contents = self.expanding.documents(storage, piece.file)
+        while True:
+            try:
+                inside, content = next(contents, (None, None))
+                if inside is None or content is None:
+                    return
+                value = whole(content, piece.file, self.longest)
+            except ReadError as error:
+                lost = isinstance(error, DataLossError | EphemeralReadError | TooLarge)
+                if lost or not self.passes:
+                    raise
+                yield self._row(storage, piece.file, self._raw(storage, piece.file), "", error)
+                return
+            yield self._row(storage, piece.file, value, inside)
+
+    def _raw(self, storage: Storage, file: Logged) -> bytes:
+        """A file that cannot be expanded, as it is."""
+        with evolve(self.expanding, how="none").opened(storage, file) as content:
+            return whole(content, file, self.longest)
+
+    def _row(
+        self,
+        storage: Storage,
+        file: Logged,
+        value: bytes,
+        inside: str,
+        error: ReadError | None = None,
+    ) -> pa.RecordBatch:
+        entry = file.entry
+        facts = {"path": entry.path, "size": b"%d" % entry.size, "modified": b"%d" % entry.modified}
+        if self.metadata:
+            facts |= {name: text.encode() for name, text in storage.facts(entry.path).items()}
+        if error is not None:
+            facts["error"] = error.message.encode()
+        return envelope(
+            storage,
+            file,
+            pa.array([value], pa.binary()),
+            pa.array([0], pa.int64()),
+            inside=inside,
+            key=pa.array([entry.path + inside.encode()], pa.binary()),
+            headers=pa.array([[{"key": k, "value": v} for k, v in facts.items()]], HEADERS),
+        )
+
+
+class TooLarge(ReadError):
+    """A file that is read as one is larger than its bound."""
 
 
 def whole(content: Readable, file: Logged, longest: int) -> bytes:
@@ -83,7 +112,7 @@ def whole(content: Readable, file: Logged, longest: int) -> bytes:
     while data := content.read(8 << 20):
         size += len(data)
         if size > longest:
-            raise ReadError(
+            raise TooLarge(
                 f"a file is larger than {longest} bytes",
                 got=f"{shown(file.entry.path)}, {file.entry.size} bytes",
                 fix="raise max_record_bytes, or read it with format=lines",
