@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from functools import cache
 from itertools import pairwise
 from typing import Literal
 
@@ -30,7 +31,6 @@ from penstock.contracts.errors import OptionError, PositionError
 _EPOCH = 1_767_225_600_000_000  # 2026-01-01 in microseconds: event times must not drift
 _ROWS = 20_000
 _PRIME = 2_654_435_761
-_THOUSANDTHS = pa.array([f"{n:03d}000Z" for n in range(1000)])
 
 
 @frozen
@@ -133,8 +133,13 @@ def _written(numbers: pa.Array) -> pa.Array:
     texts = pc.strftime(distinct, format="%Y-%m-%dT%H:%M:%S")
     thousandths = pc.subtract(numbers, pc.multiply(seconds, 1000))
     return pc.binary_join_element_wise(
-        texts.take(pc.subtract(seconds, first)), _THOUSANDTHS.take(thousandths), "."
+        texts.take(pc.subtract(seconds, first)), _thousandths().take(thousandths), "."
     )
+
+
+@cache
+def _thousandths() -> pa.Array:
+    return pa.array([f"{n:03d}000Z" for n in range(1000)])
 
 
 def _mod(numbers: pa.Array, seed: int, by: int, *, numeric: bool = False) -> pa.Array:
