@@ -10,6 +10,7 @@ from core.tests.spark import local
 from core.tests.spark.local import Rig
 from penstock.contracts.errors import EphemeralWriteError, LayoutError, WriteError
 from penstock.pipeline.functions import Function
+from penstock.spark.frames import written
 
 tasks = local.tasks
 pytestmark = pytest.mark.usefixtures("tasks")
@@ -229,8 +230,8 @@ def test_a_function_of_a_frame_gets_the_staged_rows_after_the_letters_are_out(tm
     flow = orders().map(odd_ones, schema=SCHEMA).sink(lambda frame, batch: None, name="taken")
     rig = Rig(flow, tmp_path / "state")
 
-    def taken(who, sink, frame, batch):
-        assert isinstance(sink.function, Function)
+    def taken(who, stage, frame, batch):
+        assert isinstance(stage.work.function, Function)
         assert rig.letters.table().num_rows == 10
         got.append((batch, sum(rows.num_rows for part in frame.partitions for rows in part)))
 
@@ -240,3 +241,23 @@ def test_a_function_of_a_frame_gets_the_staged_rows_after_the_letters_are_out(tm
         drain = rig.drain()
     assert got == [(0, 90)]
     assert drain.totals["taken"].rows_in == 90
+
+
+def test_a_function_of_a_frame_is_called_again_while_its_error_may_pass():
+    tries = []
+
+    def shaky(frame, batch):
+        tries.append(batch)
+        if len(tries) < 3:
+            raise ConnectionResetError("gone")
+
+    flow = orders().sink(shaky, on_error={"backoff": 0.001})
+    written("shaky", flow.analyse()["shaky"], "the frame", 5)
+    assert tries == [5, 5, 5]
+
+    def never(frame, batch):
+        raise ValueError("no")
+
+    with pytest.raises(WriteError, match="writing failed: ValueError: no") as caught:
+        written("never", orders().sink(never).analyse()["never"], "the frame", 5)
+    assert "batch 5" in caught.value.got

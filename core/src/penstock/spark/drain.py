@@ -179,7 +179,7 @@ class Drain:
             frame = outcome.staged.frame(sources.spark)
             if stage_.work.columns is None:
                 frame = own_columns(frame)
-            written(speaker(stage_.what), stage_.work, frame, outcome.batch.number)
+            written(speaker(stage_.what), stage_, frame, outcome.batch.number)
         else:
             receipts: list[Receipt] = [share.receipt for share in outcome.shares]
             self._patiently(

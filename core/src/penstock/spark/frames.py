@@ -18,6 +18,8 @@ from penstock.contracts.errors import MaterialiseError, SchemaError, WriteError
 from penstock.contracts.options import connector, option
 from penstock.contracts.source import Context, Limit, Planner, Position, ReplayableSource
 from penstock.pipeline.ends import SparkSink, SparkSource
+from penstock.pipeline.kernels import retrying
+from penstock.pipeline.plan import Stage
 from penstock.pipeline.shapes import user_columns
 from penstock.spark.failures import told
 from penstock.spark.types import arrow_schema, spark_schema
@@ -122,16 +124,17 @@ class _OneStep(Planner):
         return []
 
 
-def written(who: str, sink: SparkSink, frame: DataFrame, batch: int) -> None:
-    """Give one batch to Spark's writer or to the user's function.
+def written(who: str, stage: Stage, frame: DataFrame, batch: int) -> None:
+    """Give one batch to Spark's writer or to the user's function; again if its error may pass.
 
     Raises:
         WriteError: it was not taken.
     """
+    sink: SparkSink = stage.work
     with told(who, sink, "writing", WriteError, f"batch {batch}"):
         if sink.columns is not None:
             frame = frame.selectExpr(*sink.columns)
-        sink.write(frame, batch)
+        retrying(lambda: sink.write(frame, batch), stage.policy)
 
 
 def own_columns(frame: DataFrame) -> DataFrame:

@@ -51,7 +51,7 @@ class LetterTarget:
         if isinstance(self.stage.work, SparkSink):
             table = pa.concat_tables([pq.read_table(file) for file in files])
             frame = spark.createDataFrame(table)
-            written(speaker(self.stage.what), self.stage.work, frame, number)
+            written(speaker(self.stage.what), self.stage, frame, number)
         else:
             self._write(Batch(self.context, number, partitions=1), files)
         log.finish(self.stage.node)
