@@ -83,7 +83,7 @@ def launch(
     """Start an analysed pipeline's one streaming query."""
     graph = plan.graph
     query_id = place.claim(graph.name)
-    let_travel(plan, local=str(spark.sparkContext.master).startswith("local"))
+    let_travel(plan, local=str(spark.sparkContext.master).partition("[")[0] == "local")
     made = Materialised(plan, spark, place, query_id)
     drain = Drain(plan, made, place, letters or DeadLetters(place.dead_letters))
     writer = made.stream().writeStream.queryName(f"{graph.name}-{query_id[:8]}")
