@@ -8,6 +8,7 @@ import datetime
 import decimal
 import io
 import json
+import os
 import random
 import sys
 import tempfile
@@ -227,7 +228,7 @@ def session() -> SparkSession:
     )
     builder = builder.config("spark.ui.enabled", "false")
     builder = builder.config("spark.sql.session.timeZone", "UTC")
-    builder = builder.config("spark.pyspark.python", sys.executable)
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # planning workers look nowhere else
     return builder.getOrCreate()
 
 

@@ -161,6 +161,7 @@ class Handle:
             "nodes": nodes,
             "lag": {name: said["lag"] for name, said in sources.items()},
             "sources": sources,
+            "late": self.late(),
         }
 
 
