@@ -5,7 +5,7 @@ The queue connectors have them in the default run, against their real brokers.
 
 import pytest
 
-LONG = ("que_02", "que_03", "que_04", "shp_06", "snk_09", "snk_17")
+LONG = ("que_02", "que_03", "que_04", "que_20", "shp_06", "snk_09", "snk_17")
 
 
 @pytest.hookimpl(tryfirst=True)
