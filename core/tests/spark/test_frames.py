@@ -76,6 +76,22 @@ def test_a_stream_of_files_that_spark_reads_flows_through_python_steps(spark, tm
     assert handle.progress()["batch"] == 2
 
 
+def test_a_table_of_a_database_is_written_and_read_through_jdbc(spark, tmp_path):
+    # Derby comes with Spark: a real database over a real driver, in Spark's own process.
+    table = {"url": "jdbc:derby:memory:orders;create=true", "dbtable": "orders"}
+    flow = generated("to-table", 50).sink("spark", format="jdbc", options=table)
+    flow.run(checkpoint=tmp_path / "one", spark=spark)
+    got = []
+    (
+        pen.pipeline("from-table")
+        .source("spark", format="jdbc", options=table, id="id")
+        .map(lambda order: {**order, "total": 1.0})
+        .sink(lambda frame, batch: got.extend(row.id for row in frame.collect()), name="taken")
+        .run(checkpoint=tmp_path / "two", spark=spark)
+    )
+    assert sorted(got) == list(range(50))
+
+
 def test_a_dataframe_enters_and_a_function_of_a_dataframe_gets_what_comes_out(spark, tmp_path):
     frame = spark.createDataFrame([(n, f"c{n % 3}", n * 1.0) for n in range(30)], ORDERS)
     got = []
