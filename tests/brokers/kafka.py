@@ -160,6 +160,8 @@ class Kafka(Server):
             # The index files of many small topics would otherwise take 20 MB each up front.
             "log.index.size.max.bytes": str(1024 * 1024),
             "controlled.shutdown.enable": "false",
+            # Records of tests are from years ago; Kafka deletes by their time, 30 s after a start.
+            "log.retention.ms": "-1",
             **self._security(),
             **self.settings,
         }

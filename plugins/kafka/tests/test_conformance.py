@@ -46,6 +46,8 @@ class TestKafka(ConnectorSuite):
             "kafka.sasl.username": broker.user,
             "kafka.sasl.password": broker.password,
             "kafka.ssl.ca.location": str(broker.tls.ca),
+            # A server that is away for good is waited for several times.
+            "timeout": 15,
         }
         return Case(
             source={**place, "topics": topic, "group_rows": 10},

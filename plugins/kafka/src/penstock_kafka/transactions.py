@@ -96,8 +96,10 @@ class Holder:
         try:
             patiently(self.producer.init_transactions, sink.timeout)
             self.done, self.noted = read_marker(sink, member)
-        except KafkaException as error:
+        except BaseException as error:
             self.producer.close()
+            if not isinstance(error, KafkaException):
+                raise
             raise write_fault(f"opening the transactional id {name}", error) from None
         finally:
             member.close()
@@ -127,7 +129,11 @@ def open_transaction(sink: KafkaSink, batch: Batch, partition: int) -> Writer:
         clients.hand_back(key, holder)
         return SkippingWriter()
     if made:
-        _begin_or_raise(sink, holder, batch)
+        try:
+            _begin_or_raise(sink, holder, batch)
+        except BaseException:
+            holder.close()
+            raise
     return TransactionWriter(sink, batch, holder, key)
 
 
