@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pyarrow as pa
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from penstock.contracts import errors
@@ -50,8 +51,10 @@ def told(
 
 
 def _brief(error: Exception) -> str:
-    """What it says; of Spark's own errors the first line, since a plan or a stack follows."""
+    """What it says; of Spark's own errors one line, since a plan or a stack follows."""
     lines = [line for line in str(error).splitlines() if line.strip()]
+    if isinstance(error, Py4JJavaError) and len(lines) > 1:
+        return lines[1].lstrip(": ")
     return lines[0] if lines and isinstance(error, PySparkException) else str(error)
 
 
