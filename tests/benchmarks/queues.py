@@ -28,7 +28,7 @@ from tests.benchmarks import jms
 from tests.benchmarks.measure import interleaved, row
 from tests.brokers.rabbitmq import RabbitMQ
 
-ROWS = int(os.environ.get("PENSTOCK_BENCH_ROWS", "50000"))
+ROWS = int(os.environ.get("PENSTOCK_BENCH_ROWS", "150000"))
 PAIRS = int(os.environ.get("PENSTOCK_BENCH_PAIRS", "3"))
 SIZE = 200
 NAMES = ("amqp-source", "amqp-source-2", "amqp-sink-confirms", "jms-receive", "jms-send")
@@ -141,7 +141,7 @@ class Bench:
     def memory(self) -> None:
         """The reader's peak memory with few and with many messages waiting."""
         peaks = {}
-        for rows in (ROWS // 5, ROWS * 4):
+        for rows in (50_000, 1_000_000):
             queue = self.filled(rows)
             place = self.folder / queue
             given = {"url": self.broker.url, "queue": queue, "checkpoint": str(place)}
