@@ -23,6 +23,7 @@ from urllib.parse import unquote, urlparse
 from attrs import asdict, frozen
 
 from penstock import registry
+from penstock.conformance.clauses import SHAPES
 from penstock.contracts.errors import PenstockError, SetupError, UnknownNameError, did_you_mean
 
 GROUP = "penstock.conformance"
@@ -153,7 +154,7 @@ def run(
                 "the suite could not be run", got=done.stdout[-3000:], fix="see pytest's words"
             )
         found = json.loads(written.read_text(encoding="utf-8"))
-    outcomes = tuple(Outcome(**row) for row in found["clauses"])
+    outcomes = _in_order([Outcome(**row) for row in found["clauses"]])
     proofs = sorted({each.proof for each in outcomes if each.proof})
     report = Report(
         name=name,
@@ -168,6 +169,17 @@ def run(
         text = json.dumps(report.to_json(), indent=2) + "\n"
         Path(output).write_text(text, encoding="utf-8")
     return report
+
+
+def _in_order(outcomes: list[Outcome]) -> tuple[Outcome, ...]:
+    """By suite as they were run, within a suite as the documentation lists them."""
+    suites = list(dict.fromkeys(each.suite for each in outcomes))
+    shapes = list(SHAPES)
+
+    def place(each: Outcome) -> tuple[int, int, str]:
+        return suites.index(each.suite), shapes.index(each.clause[:3]), each.clause
+
+    return tuple(sorted(outcomes, key=place))
 
 
 def _given(tests: str | Path | Sequence[str | Path]) -> list[str]:
