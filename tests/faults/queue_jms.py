@@ -9,7 +9,7 @@ from penstock.conformance.waiting import until
 from penstock.contracts import Context
 from penstock.contracts.errors import EphemeralError
 from penstock.contracts.options import parse
-from penstock_jms import JmsSource
+from penstock_jms.source import JmsSource
 from tests.brokers.artemis import Artemis
 from tests.faults.test_jms_broker import fill, options
 
