@@ -162,7 +162,7 @@ def faults_of(broker: Artemis, proxy: Proxy, count: int) -> list:
 
 @RUNS
 def test_a_consumer_loses_nothing_to_a_broken_broker_or_network(
-    broker, proxy, penstock_seed, ids, faults
+    broker, proxy, penstock_seed, ids, faults, judged
 ):
     queue, oracle = f"q-{uuid.uuid4().hex}", Oracle(ids, penstock_seed)
     fill(broker, queue, oracle)
@@ -188,16 +188,16 @@ def test_a_consumer_loses_nothing_to_a_broken_broker_or_network(
             quiet = 0
     consumer.close()
     assert striking.struck == faults
-    verdict = oracle.judge(arrived, duplicates=BATCH * faults)
-    print(f"consumer: {faults} faults, {verdict}")
-    verdict.require()
+    judged("jms consumer, no Spark", faults, oracle.judge(arrived, duplicates=BATCH * faults))
     assert drain(parse(JmsSource, options(broker, broker.port, queue))) == []
     assert drain(parse(JmsSource, options(broker, broker.port, "DLQ"))) == []
 
 
 @pytest.mark.parametrize("once", [True, False], ids=["exactly-once", "append"])
 @RUNS
-def test_a_sink_writes_each_batch_as_promised(broker, proxy, penstock_seed, once, ids, faults):
+def test_a_sink_writes_each_batch_as_promised(
+    broker, proxy, penstock_seed, once, ids, faults, judged
+):
     queue, oracle = f"q-{uuid.uuid4().hex}", Oracle(ids, penstock_seed + 1 + once)
     given = options(broker, proxy.port, queue)
     sink = parse(JmsSink, {**given, "duplicate_detection": "artemis" if once else "none"})
@@ -213,8 +213,7 @@ def test_a_sink_writes_each_batch_as_promised(broker, proxy, penstock_seed, once
     assert striking.struck == faults
     arrived = patiently(lambda: drain(parse(JmsSource, options(broker, broker.port, queue))))
     verdict = oracle.judge(arrived, duplicates=0 if once else BATCH * faults)
-    print(f"sink, {'exactly once' if once else 'append'}: {faults} faults, {verdict}")
-    verdict.require()
+    judged(f"jms sink, {'exactly once' if once else 'append'}", faults, verdict)
 
 
 @pytest.mark.parametrize("once", [True, False], ids=["exactly-once", "append"])

@@ -56,7 +56,7 @@ def strikes(seed: int, points: list[str], count: int, most: int) -> list[str]:
     ids=["short", "long"],
 )
 def test_a_killed_stream_keeps_its_guarantee(
-    broker, tmp_path: Path, penstock_seed, delivery, ids, faults
+    broker, tmp_path: Path, penstock_seed, delivery, ids, faults, judged
 ):
     oracle = Oracle(ids, penstock_seed)
     inward, outward = f"in-{uuid.uuid4().hex}", f"out-{uuid.uuid4().hex}"
@@ -84,8 +84,6 @@ def test_a_killed_stream_keeps_its_guarantee(
     # A worker that dies is replaced by Spark, and its task's transaction with it.
     lives = driver.lives - 1
     allowed = 0 if delivery == "pessimistic" else 2 * ROWS * lives
-    verdict = oracle.judge(arrived, duplicates=allowed)
-    print(f"{delivery}: {faults} faults, {driver.lives} lives, {verdict}")
-    verdict.require()
+    judged(f"jms to jms, {delivery}", faults, oracle.judge(arrived, duplicates=allowed))
     assert drain(parse(JmsSource, options(broker, broker.port, inward))) == []
     assert drain(parse(JmsSource, options(broker, broker.port, "DLQ"))) == []
