@@ -169,10 +169,14 @@ def test_it_keeps_every_clause(generated, shape):
     assert report["counts"]["passed"] >= {"coder": 12, "transform": 6}.get(shape, 30)
 
 
-def test_an_installed_penstock_has_its_template(core, tmp_path):
+def test_an_installed_penstock_has_its_template_and_its_own_suites(core, tmp_path):
     environment = Environment(tmp_path / "env")
     environment.install(core)
-    wheels.uv("pip", "install", "--quiet", "--python", str(environment.python), "cookiecutter")
+    tools = ["cookiecutter", "pytest"]
+    wheels.uv("pip", "install", "--quiet", "--python", str(environment.python), *tools)
     made = environment.run("penstock", "new", "rain", "--shape", "coder", "--json")
     assert json.loads(made)["name"] == "rain"
     assert (environment.folder / "penstock-rain" / "src" / "penstock_rain" / "coder.py").is_file()
+    report = json.loads(environment.run("penstock", "conformance", "json", "--json"))
+    assert report["ok"]
+    assert {row["suite"] for row in report["outcomes"]} >= {"TestJson", "TestJsonArrays"}
