@@ -113,6 +113,41 @@ def one_sink(tmp_path, **options):
     return Rig(flow, tmp_path / "state")
 
 
+@pytest.fixture(params=[False, True], ids=["through-spark", "in-the-reader"])
+def whole(request, monkeypatch):
+    """Both ways of a pipeline that has nothing between its reader and its writer."""
+    monkeypatch.setattr("penstock.pipeline.analyse.THROUGH", request.param)
+    return request.param
+
+
+@pytest.mark.parametrize(
+    ("point", "time"),
+    [
+        ("offsets-logged", 1),
+        ("mid-write", 1),
+        ("mid-write", 2),
+        ("tasks-written", 1),
+        ("dead-letters-published", 1),
+        ("sink-finished", 1),
+        ("sinks-finished", 1),
+    ],
+)
+def test_killed_anywhere_one_sink_has_every_record_once(tmp_path, kill, whole, point, time):
+    rig = one_sink(tmp_path)
+    assert (rig.flow.analyse().through == "left") is whole
+    kill(point, time)
+    with pytest.raises(Killed, match=point):
+        rig.drain()
+    drain = rig.drain()
+    assert ids(tmp_path / "left") == HEALTHY
+    assert rig.letters.table().num_rows == 10
+    if point not in ("sink-finished", "sinks-finished"):
+        assert drain.totals["odd_ones"].errors == 10
+        assert drain.totals["left"].rows_in == 90
+    rig.drain()
+    assert ids(tmp_path / "left") == HEALTHY
+
+
 def test_letters_of_a_sink_that_had_finished_stay_when_another_is_done_again(tmp_path, kill):
     big, small = orders().branch(lambda order: order["id"] < 50)
     flow = pen.pipeline(
@@ -132,7 +167,7 @@ def test_letters_of_a_sink_that_had_finished_stay_when_another_is_done_again(tmp
     assert sorted(rig.letters.table()["node"].to_pylist()) == ["one"] * 5 + ["other"] * 5
 
 
-def test_records_are_counted_in_every_node(tmp_path):
+def test_records_are_counted_in_every_node(tmp_path, whole):
     counts = one_sink(tmp_path).drain().totals
     assert counts["generator"].rows_out == counts["decode-json"].rows_in == 100
     assert counts["odd_ones"].rows_in == 100
@@ -155,7 +190,9 @@ def test_a_replay_in_another_number_of_tasks_is_refused(tmp_path, kill):
     assert ids(tmp_path / "left") == list(range(100))
 
 
-def test_a_sink_that_does_not_answer_at_first_is_written_again_and_counted(tmp_path, monkeypatch):
+def test_a_sink_that_does_not_answer_at_first_is_written_again_and_counted(
+    tmp_path, monkeypatch, whole
+):
     rig = one_sink(tmp_path, on_error={"backoff": 0.001})
     sink = type(rig.flow.analyse()["left"].work)
     opened, finished = [], []
@@ -182,7 +219,7 @@ def test_a_sink_that_does_not_answer_at_first_is_written_again_and_counted(tmp_p
     assert drain.totals["left"].retried == 4
 
 
-def test_a_sink_that_never_answers_fails_the_batch_and_leaves_nothing(tmp_path, monkeypatch):
+def test_a_sink_that_never_answers_fails_the_batch_and_leaves_nothing(tmp_path, monkeypatch, whole):
     rig = one_sink(tmp_path, on_error={"retries": 2, "backoff": 0.001})
     sink = type(rig.flow.analyse()["left"].work)
     tried = []
@@ -198,7 +235,7 @@ def test_a_sink_that_never_answers_fails_the_batch_and_leaves_nothing(tmp_path, 
     assert lines(tmp_path / "left") == []
 
 
-def test_a_share_too_large_to_keep_is_computed_again_by_the_driver(tmp_path, monkeypatch):
+def test_a_share_too_large_to_keep_is_computed_again_by_the_driver(tmp_path, monkeypatch, whole):
     rig = one_sink(tmp_path, on_error={"backoff": 0.001})
     sink = type(rig.flow.analyse()["left"].work)
     real = sink.writer

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
+
 from penstock.pipeline.graph import Graph
 from penstock.pipeline.passes.checks import check
 from penstock.pipeline.passes.coders import coders
 from penstock.pipeline.passes.ends import ends, unbound
-from penstock.pipeline.passes.fusion import fuse
+from penstock.pipeline.passes.fusion import fuse, through
 from penstock.pipeline.passes.guarantees import guarantees
 from penstock.pipeline.passes.letters import dead_letters
 from penstock.pipeline.passes.letters import notes as letters_notes
@@ -14,6 +16,8 @@ from penstock.pipeline.passes.network import network
 from penstock.pipeline.passes.resolve import resolve
 from penstock.pipeline.passes.staging import staged
 from penstock.pipeline.plan import Phase, Plan
+
+THROUGH = bool(os.environ.get("PENSTOCK_THROUGH"))
 
 
 def analyse(graph: Graph) -> Plan:
@@ -40,6 +44,9 @@ def analyse(graph: Graph) -> Plan:
     on_disk = staged(fused)
     notes += unbound(graph, fused) + letters_notes(letters) + _order(fused)
     notes += tuple(f"{name}: batches are staged, {why}" for name, why in on_disk.items())
+    whole = through(fused, segments, set(on_disk)) if THROUGH else None
+    if whole is not None:
+        notes += (f"{whole}: written by the tasks that read {segments[0].stages[0]}",)
     return Plan(
         graph,
         fused,
@@ -49,6 +56,7 @@ def analyse(graph: Graph) -> Plan:
         notes,
         staged=frozenset(on_disk),
         dead_letters=letters,
+        through=whole,
     )
 
 

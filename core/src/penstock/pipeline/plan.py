@@ -130,6 +130,7 @@ class Plan:
         notes: Sentences the user should know (order given up, a batch that is staged).
         staged: The sinks that must find their batch on disk, whatever attempt this is.
         dead_letters: The sink they go to beside the checkpoint, if there is one.
+        through: The writer whose rows the reader's own tasks write, if there is one.
     """
 
     graph: Graph
@@ -140,6 +141,7 @@ class Plan:
     notes: tuple[str, ...] = ()
     staged: frozenset[str] = frozenset()
     dead_letters: Stage | None = None
+    through: str | None = None
 
     def __iter__(self) -> Iterator[Stage]:
         return iter(self.stages)

@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from penstock.contracts.delivery import ReadOptions, settings_class
 from penstock.contracts.envelope import UNDECODED, is_envelope
 from penstock.contracts.errors import MaterialiseError
+from penstock.contracts.sink import Batch
 from penstock.contracts.source import Context
 from penstock.pipeline.chain import Chain
 from penstock.pipeline.ends import SparkSource
@@ -26,6 +27,8 @@ from penstock.spark.checkpoint import Checkpoint
 from penstock.spark.failures import speaker, told
 from penstock.spark.frames import Once, loaded
 from penstock.spark.fused import Fused, fused_format
+from penstock.spark.shares import write_task
+from penstock.spark.through import Through
 from penstock.spark.types import arrow_schema, spark_schema
 
 _FROM = "_pen_from"
@@ -145,7 +148,18 @@ class Materialised:
             schema = source.schema()
         given = UNDECODED if is_envelope(schema) else schema
         finish = Fused(stage.name, Chain(self.plan.chain(segment), given))
+        if self.plan.through is not None:
+            finish = self._through(finish)
         return self._stream(stage, source, finish, self._settings(stage, segment))
+
+    def _through(self, finish: Fused) -> Through:
+        """The reader with the writer in it."""
+        writer = next(s for s in self.plan.segments if s.name == self.plan.through)
+        sink = self.plan.members(writer)[-1]
+        chain = self.chain(writer, finish.schema)
+        key = Batch(self.context(sink.node), -1)
+        task = write_task(sink, key, chain, finish.schema if chain is None else chain.schema)
+        return Through(finish.node, finish.chain, task)
 
     def _from_spark(self, stage: Stage, source: SparkSource, who: str) -> DataFrame:
         frame = loaded(who, source, self.spark)

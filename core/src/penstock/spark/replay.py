@@ -129,7 +129,7 @@ def _from_node(plan: Plan, node: str, source: LettersSource) -> Plan:
         stages.append(evolve(stage, inputs=inputs))
     fed = Stage("letters", "letters", "source", "letters", source, gives=type_of(source.schema()))
     fused, segments = fuse((fed, *stages))
-    return evolve(plan, stages=fused, segments=segments)
+    return evolve(plan, stages=fused, segments=segments, through=None)
 
 
 def _first_stage(plan: Plan, node: str, undecoded: bool) -> Stage:

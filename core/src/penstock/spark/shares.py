@@ -19,10 +19,13 @@ from attrs import evolve, field, frozen
 from pyspark import TaskContext
 
 from penstock.contracts.envelope import spark_form
+from penstock.contracts.errors import WriteError
 from penstock.contracts.sink import Batch, Receipt, Sink
 from penstock.pipeline.chain import Chain
 from penstock.pipeline.counts import Count, Counts
 from penstock.pipeline.graph import Policy
+from penstock.pipeline.plan import Stage
+from penstock.spark.failures import speaker, told
 from penstock.spark.letters import Letters, refused
 from penstock.spark.share import write_share
 from penstock.spark.tallies import split_tallies
@@ -47,7 +50,11 @@ class Share:
 
     def to_rows(self) -> pa.RecordBatch:
         """As the one row that travels to the driver."""
-        text = json.dumps(
+        return pa.RecordBatch.from_arrays([pa.array([self.to_text()])], schema=_RECEIPT)
+
+    def to_text(self) -> str:
+        """As JSON."""
+        return json.dumps(
             {
                 "rows": self.receipt.rows,
                 "payload": self.receipt.payload,
@@ -56,11 +63,10 @@ class Share:
                 "letters": list(self.letters),
             }
         )
-        return pa.RecordBatch.from_arrays([pa.array([text])], schema=_RECEIPT)
 
     @classmethod
     def from_text(cls, text: str) -> Share:
-        """What `to_rows` wrote."""
+        """What `to_text` wrote."""
         data: dict[str, Any] = json.loads(text)
         receipt = Receipt(data["rows"], data["payload"], partition=data["partition"])
         return cls(receipt, Counts.from_json(data["counts"]), tuple(data["letters"]))
@@ -103,6 +109,27 @@ class WriteTask:
         count = Count(rows_in=receipt.rows + lost, errors=lost, retried=done.retried)
         counted = Counts({self.node: count})
         return Share(evolve(receipt, rejected=()), flow.counts + counted, files)
+
+
+def write_task(
+    stage: Stage,
+    batch: Batch,
+    chain: Chain | None,
+    schema: pa.Schema,
+    letters: str = "",
+    series: str = "",
+) -> WriteTask:
+    """The task of a sink's stage for rows of a schema.
+
+    Raises:
+        SchemaError: the sink does not take such rows.
+    """
+    who = speaker(stage.what)
+    with told(who, stage.work, "taking the schema", WriteError):
+        accepted = stage.work.accepts(schema)
+    return WriteTask(
+        who, stage.node, stage.work, batch, chain, accepted, letters, series, stage.policy
+    )
 
 
 @frozen

@@ -52,6 +52,17 @@ class Tallied(Finish, Protocol):
         """The row that carries them."""
 
 
+@runtime_checkable
+class Writes(Finish, Protocol):
+    """A finish that can also write its rows to a sink, if the drain asked for it."""
+
+    def asked(self) -> bool:
+        """Whether it should, in this task."""
+
+    def write(self, rows: Iterator[pa.RecordBatch]) -> pa.RecordBatch:
+        """Write; one row of `schema` that tells what was done."""
+
+
 class PlannedPart(InputPartition):
     """One part of a source, on its way to a task."""
 
@@ -76,6 +87,12 @@ class _Reading:
         """Read a part; each batch leaves in exactly the declared schema."""
         if not isinstance(partition, PlannedPart):  # Spark's stand-in for "no partitions"
             return
+        if isinstance(self.finish, Writes) and self.finish.asked():
+            yield self.finish.write(self._rows(partition))
+        else:
+            yield from self._rows(partition)
+
+    def _rows(self, partition: PlannedPart) -> Iterator[pa.RecordBatch]:
         last: pa.RecordBatch | None = None
         batches = self.source.read(partition.part)
         schema, finish = self.finish.schema, self.finish

@@ -8,14 +8,20 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from penstock.contracts.envelope import conform
-from penstock.contracts.errors import WriteError
 from penstock.contracts.sink import Batch
 from penstock.pipeline.chain import Chain
 from penstock.pipeline.plan import Segment, Stage
 from penstock.spark.checkpoint import BatchLog
-from penstock.spark.failures import speaker, told
-from penstock.spark.shares import PARTITIONS, RECEIPTS, Share, StagedShare, WriteTask
+from penstock.spark.shares import (
+    PARTITIONS,
+    RECEIPTS,
+    Share,
+    StagedShare,
+    WriteTask,
+    write_task,
+)
 from penstock.spark.staging import Staged, stage
+from penstock.spark.through import Order, shares_of
 from penstock.spark.types import arrow_schema
 
 if TYPE_CHECKING:
@@ -73,6 +79,8 @@ class Writing:
     def run(self, segment: Segment, sources: Sources) -> list[Share]:
         """Write; the shares in the order of the tasks."""
         made, name = self._drain.made, segment.inputs[0]
+        if segment.name == self._drain.plan.through:
+            return self._through(sources.frame(name))
         shared = sources.staged.get(name)
         if shared is None:
             frame = sources.frame(name)
@@ -108,26 +116,26 @@ class Writing:
         return shared if shared is not None and chain is None else sources.settled(segment, chain)
 
     def _task(self, chain: Chain | None, schema: pa.Schema) -> WriteTask:
-        stage_, sink = self._stage, self._stage.work
-        with told(speaker(stage_.what), sink, "taking the schema", WriteError):
-            accepted = sink.accepts(schema)
-        return WriteTask(
-            who=speaker(stage_.what),
-            node=stage_.node,
-            sink=sink,
-            batch=self._key,
-            chain=chain,
-            schema=accepted,
-            letters=str(self._drain.letters.folder),
-            series=self._drain.letters.series,
-            policy=stage_.policy,
+        letters = self._drain.letters
+        return write_task(
+            self._stage, self._key, chain, schema, str(letters.folder), letters.series
         )
 
-    def _collect(self, frame: DataFrame) -> list[Share]:
-        partitions = frame._jdf.queryExecution().toRdd().getNumPartitions()
-        self.partitions = int(partitions)
+    def _through(self, batch: DataFrame) -> list[Share]:
+        letters = self._drain.letters
+        tasks = self._layout(batch)
+        order = Order(self._key.number, tasks, str(letters.folder), letters.series)
+        return shares_of(batch, order)
+
+    def _layout(self, frame: DataFrame) -> int:
+        """How many tasks will write, fixed before the first of them does."""
+        self.partitions = int(frame._jdf.queryExecution().toRdd().getNumPartitions())
         if self._stage.work.promise().replay == "idempotent":
             self._log.fix_layout(self._stage.node, self.partitions)
+        return self.partitions
+
+    def _collect(self, frame: DataFrame) -> list[Share]:
+        self._layout(frame)
         context = frame.sparkSession.sparkContext
         context.setLocalProperty(PARTITIONS, str(self.partitions))
         shares = [Share.from_text(row[0]) for row in frame.collect()]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from attrs import evolve
 
 from penstock.contracts.queue import QueueSource
+from penstock.contracts.sink import Sink
 from penstock.contracts.source import ReplayableSource
 from penstock.pipeline.ends import SparkSource
 from penstock.pipeline.passes.network import before_state, dealt_by_reader
@@ -30,6 +31,17 @@ def fuse(stages: Sequence[Stage]) -> tuple[tuple[Stage, ...], tuple[Segment, ...
             cut.take(_between(cut, stage, streaming), "spark")
     told = tuple(evolve(stage, runs=cut.runs[stage.name]) for stage in stages)
     return told, cut.segments(streaming)
+
+
+def through(stages: Sequence[Stage], segments: Sequence[Segment], staged: Set[str]) -> str | None:
+    """The writer that the reader's own tasks can be: nothing lies between them."""
+    if [segment.runs for segment in segments] != ["reader", "writer"]:
+        return None
+    reader, writer = segments
+    by_name = {stage.name: stage for stage in stages}
+    source, sink = by_name[reader.stages[0]], by_name[writer.stages[-1]]
+    fit = isinstance(source.work, ReplayableSource) and isinstance(sink.work, Sink)
+    return writer.name if fit and sink.name not in staged else None
 
 
 class _Cut:
