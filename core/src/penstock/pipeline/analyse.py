@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from attrs import evolve
+
 from penstock.pipeline.graph import Graph
 from penstock.pipeline.passes.checks import check
 from penstock.pipeline.passes.coders import coders
@@ -35,18 +37,18 @@ def analyse(graph: Graph) -> Plan:
     laid = network(declared)
     typed = coders(laid)
     fused, segments = fuse(typed)
+    on_disk = staged(fused)
+    whole = through(fused, segments, set(on_disk)) if THROUGH else None
+    if whole is not None:
+        fused = tuple(evolve(stage, runs="reader") for stage in fused)
     phases = (
         Phase("declared", declared),
         Phase("network", laid),
         Phase("coders", typed),
         Phase("fused", fused),
     )
-    on_disk = staged(fused)
     notes += unbound(graph, fused) + letters_notes(letters) + _order(fused)
     notes += tuple(f"{name}: batches are staged, {why}" for name, why in on_disk.items())
-    whole = through(fused, segments, set(on_disk)) if THROUGH else None
-    if whole is not None:
-        notes += (f"{whole}: written by the tasks that read {segments[0].stages[0]}",)
     return Plan(
         graph,
         fused,
