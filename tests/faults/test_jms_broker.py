@@ -166,7 +166,9 @@ def test_a_consumer_loses_nothing_to_a_broken_broker_or_network(
 ):
     queue, oracle = f"q-{uuid.uuid4().hex}", Oracle(ids, penstock_seed)
     fill(broker, queue, oracle)
-    source = parse(JmsSource, options(broker, proxy.port, queue))
+    # What a client has fetched counts as delivered when it is cut off, ten times at most.
+    little = {"property.consumerWindowSize": "65536"}
+    source = parse(JmsSource, {**options(broker, proxy.port, queue), **little})
     striking = Striking(penstock_seed, faults_of(broker, proxy, faults), ids)
     arrived: list[str] = []
     consumer = None
