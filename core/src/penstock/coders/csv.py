@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import attrs
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pcsv
@@ -21,7 +22,7 @@ from penstock.coders.jsonread import settle
 from penstock.coders.parts import assemble, bytes_of, empty, present, under
 from penstock.coders.pieces import joined
 from penstock.coders.schema import only, parse_schema
-from penstock.coders.text import utf8
+from penstock.coders.text import is_utf8, utf8
 from penstock.contracts.coder import Coder, Decoded, Encoded, RowError
 from penstock.contracts.envelope import conform
 from penstock.contracts.errors import CodecError, OptionError, SchemaError
@@ -103,6 +104,26 @@ class CsvCoder(Coder):
             names = self.delimiter.join(rows.schema.names).encode()
             values = joined(names + b"\n", values, b"\n")
         return Encoded(values)
+
+    def lines(self, text: bytes, ends: np.ndarray) -> pa.RecordBatch:
+        """The records of whole lines (each ends before one of `ends`), at once: row i is line i.
+
+        Faster than `decode`, which sees every record apart and is to be asked when this fails.
+
+        Raises:
+            CodecError, pa.ArrowInvalid: some line is not one good record.
+        """
+        # Every row ends at a line end outside quotes, so as many rows as lines means one each: but
+        # for a lone \r, which ends a row too, and the last row, which the text's end may end. A
+        # line of nulls follows it.
+        if b"\r" in text or not is_utf8(text):
+            raise CodecError("the lines are to be seen one by one")
+        names = self._whole().names
+        nulls = self.delimiter.join([self.null] * len(names)).encode() + b"\n"
+        rows = self._settled(self._table(pa.py_buffer(text + nulls), names))
+        if rows.num_rows != len(ends) + 1:
+            raise CodecError("a quote is not closed")
+        return rows.slice(0, len(ends))
 
     def _records(self, values: pa.Array) -> pa.RecordBatch:
         """Columns of values that hold one record each.

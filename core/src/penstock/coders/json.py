@@ -30,7 +30,7 @@ from penstock.coders.registry import (
     subject_name,
 )
 from penstock.coders.schema import holds, only, parse_schema
-from penstock.coders.text import utf8
+from penstock.coders.text import is_utf8, utf8
 from penstock.contracts.coder import Coder, Decoded, Encoded, RowError
 from penstock.contracts.envelope import conform
 from penstock.contracts.errors import CodecError, OptionError, SchemaError
@@ -144,6 +144,21 @@ class JsonCoder(Coder):
             items, parents, bad = _split_arrays(text)
             return under(valid, read_records(items, schema), parents, bad)
         return under(valid, read_records(text, schema))
+
+    def lines(self, text: bytes, ends: np.ndarray) -> pa.RecordBatch:
+        """The objects of whole lines (each ends before one of `ends`), at once: row i is line i.
+
+        Faster than `decode`, which sees every record apart and is to be asked when this fails.
+
+        Raises:
+            CodecError, pa.ArrowInvalid: some line is not one good object.
+        """
+        schema, data = self.schema(), np.frombuffer(text, np.uint8)
+        mapped = any(holds(field.type, pa.types.is_map) for field in schema)
+        braced = data[0] == ord("{") and (data[ends[:-1]] == ord("{")).all()
+        if mapped or not braced or not (data[ends - 2] == ord("}")).all() or not is_utf8(text):
+            raise CodecError("the lines are to be seen one by one")
+        return jsonread.read_text(pa.py_buffer(text), schema, len(ends))
 
     def encode(self, rows: pa.RecordBatch) -> Encoded:
         rows = conform(rows, self.schema())

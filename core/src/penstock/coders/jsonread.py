@@ -48,8 +48,17 @@ def read_objects(values: pa.Array, schema: pa.Schema) -> pa.RecordBatch:
         pa.ArrowInvalid: some value is bad; a `Suspect` says which one looks so.
     """
     text = joined(values, b"\n")
-    table = _parsed(text.buffers()[2].slice(0, _size(text)), wire_schema(schema))
-    if table.num_rows != len(values):
+    return read_text(text.buffers()[2].slice(0, _size(text)), schema, len(values))
+
+
+def read_text(text: pa.Buffer, schema: pa.Schema, count: int) -> pa.RecordBatch:
+    """Columns of so many lines that each begin with `{` and end with `}`, one row each.
+
+    Raises:
+        pa.ArrowInvalid, CodecError: some line is bad.
+    """
+    table = _parsed(text, wire_schema(schema))
+    if table.num_rows != count:
         raise CodecError("there is more than one JSON document")
     columns = [
         settle(table.column(field.name).combine_chunks(), field.type)

@@ -97,6 +97,17 @@ def utf8(values: pa.Array, encoding: str = "utf-8") -> tuple[list[pa.RecordBatch
     return isolate(len(values), attempt, lambda _row, _error: f"the bytes are not valid {name}")
 
 
+def is_utf8(text: bytes) -> bool:
+    """Whether it is valid as a whole."""
+    if text.isascii():
+        return True
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def _decoded(value: bytes, name: str) -> str:
     try:
         text = value.decode(name)

@@ -37,9 +37,18 @@ def line_ends(block: bytes) -> Any:
 def read_lines(
     file: Readable, start: int, end: int, *, longest: int, block: int = BLOCK
 ) -> Iterator[Lines]:
+    """The lines of the blocks that `read_blocks` gives."""
+    for data, at in read_blocks(file, start, end, longest=longest, block=block):
+        yield lines_of(data, at)
+
+
+def read_blocks(
+    file: Readable, start: int, end: int, *, longest: int, block: int = BLOCK
+) -> Iterator[tuple[bytes, int]]:
     """The lines whose first byte lies in [start, end), of a file opened at max(start - 1, 0).
 
-    Opened one byte early, because only the byte before `start` tells whether a line begins there.
+    They come as blocks of whole lines, the last line end added if it is missing, each with its
+    offset. Opened one byte early, because only the byte before `start` tells whether a line begins there.
 
     Raises:
         ReadError: a line is longer than `longest` bytes.
@@ -66,9 +75,9 @@ def read_lines(
         if at + cut >= end:
             # The line that holds the last byte of the range is ours to its end; no later one.
             last = whole.find(b"\n", end - at - 1) + 1
-            yield _lines(whole[:last], at)
+            yield whole[:last], at
             return
-        yield _lines(whole, at)
+        yield whole, at
         at += cut
 
 
@@ -90,7 +99,7 @@ def _first_line(file: Readable, at: int, end: int, longest: int, block: int) -> 
     return end, b""
 
 
-def _lines(block: bytes, base: int) -> Lines:
+def lines_of(block: bytes, base: int) -> Lines:
     """The lines of a block that ends in a newline."""
     import numpy as np
 

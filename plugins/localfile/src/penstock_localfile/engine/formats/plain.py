@@ -11,7 +11,7 @@ from penstock.contracts.envelope import HEADERS
 from penstock.contracts.errors import DataLossError, EphemeralReadError, ReadError
 from penstock_localfile.engine.formats.base import Format, envelope
 from penstock_localfile.engine.ledger import Logged
-from penstock_localfile.engine.lines import Lines, read_lines
+from penstock_localfile.engine.lines import lines_of, read_blocks
 from penstock_localfile.engine.names import shown
 from penstock_localfile.engine.parts import Range
 from penstock_localfile.engine.storage import Readable, Storage
@@ -27,19 +27,21 @@ class LinesFormat(Format):
 
     def read(self, storage: Storage, piece: Range) -> Iterator[pa.RecordBatch]:
         """The lines that begin in the range."""
-        for inside, run in self.runs(storage, piece):
+        for inside, data, at in self.runs(storage, piece):
+            run = lines_of(data, at)
             yield envelope(storage, piece.file, run.values, run.starts, inside=inside)
 
-    def runs(self, storage: Storage, piece: Range) -> Iterator[tuple[str, Lines]]:
-        """The lines of a range, with what the name of a zip's member adds to the file's."""
+    def runs(self, storage: Storage, piece: Range) -> Iterator[tuple[str, bytes, int]]:
+        """Blocks of a range's lines, with what the name of a zip's member adds to the file's."""
         if not self.divides(piece.file.entry.path):
             for inside, content in self.expanding.documents(storage, piece.file):
-                for run in read_lines(content, 0, _FAR, longest=self.longest):
-                    yield inside, run
+                for data, at in read_blocks(content, 0, _FAR, longest=self.longest):
+                    yield inside, data, at
         elif piece.start < piece.end:
             with self.expanding.opened(storage, piece.file, max(piece.start - 1, 0)) as content:
-                for run in read_lines(content, piece.start, piece.end, longest=self.longest):
-                    yield "", run
+                ends = (piece.start, piece.end)
+                for data, at in read_blocks(content, *ends, longest=self.longest):
+                    yield "", data, at
 
 
 @frozen

@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import attrs
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 from attrs import frozen
 
 from penstock.coders.csv import CsvCoder
+from penstock.coders.isolate import BAD
 from penstock.coders.json import JsonCoder
 from penstock.coders.jsonread import infer
 from penstock.coders.schema import parse_schema
@@ -24,10 +26,11 @@ from penstock_localfile.engine.formats.base import (
     from_text,
     to_text,
     typed,
+    typed_rows,
 )
 from penstock_localfile.engine.formats.plain import LinesFormat, whole
 from penstock_localfile.engine.ledger import Logged
-from penstock_localfile.engine.lines import Lines, read_lines
+from penstock_localfile.engine.lines import Lines, line_ends, lines_of, read_lines
 from penstock_localfile.engine.names import shown
 from penstock_localfile.engine.parts import Range
 from penstock_localfile.engine.storage import Storage
@@ -107,17 +110,24 @@ class TextFormat(Format):
     def _by_line(self, storage: Storage, piece: Range) -> Iterator[pa.RecordBatch]:
         plain = LinesFormat(self.expanding, self.longest)
         names = self.columns().names
-        coder: Coder | None = None
+        coder: Any = None
         current: str | None = None
-        for inside, run in plain.runs(storage, piece):
+        for inside, data, at in plain.runs(storage, piece):
             if inside != current:
                 coder, current = None, inside
             if coder is None:
-                first = _first_line(run)
-                coder = self.line_coder(storage, piece, first)
-                if first is not None:
-                    run = self.after_header(run)
-            kept = _not_blank(run)
+                coder = self.line_coder(storage, piece, _first_line(data) if at == 0 else None)
+            if at == 0:
+                data, at = self.body(data)
+            if not data:
+                continue
+            ends = line_ends(data)
+            rows = _at_once(coder, data, ends)
+            if rows is not None:
+                starts = pa.array(np.concatenate(([0], ends[:-1])) + at)
+                yield typed_rows(storage, piece.file, rows.select(names), starts, inside)
+                continue
+            kept = _not_blank(lines_of(data, at))
             if len(kept.values):
                 done = coder.decode(kept.values)
                 if done.rows.schema.names != names:
@@ -132,9 +142,10 @@ class TextFormat(Format):
         """The coder of whole documents."""
         raise NotImplementedError
 
-    def after_header(self, run: Lines) -> Lines:
-        """The lines without a header."""
-        return _without_bom(run)
+    def body(self, data: bytes) -> tuple[bytes, int]:
+        """The first block of a content without what is no record, and where that begins."""
+        at = len(_BOM) if data.startswith(_BOM) else 0
+        return data[at:], at
 
 
 @frozen
@@ -204,10 +215,10 @@ class CsvFormat(TextFormat):
         """All lines of a file at once."""
         return self._coder(self.columns(), layout="lines", header=self.header)
 
-    def after_header(self, run: Lines) -> Lines:
-        """The lines without the header."""
-        run = _without_bom(run)
-        return Lines(run.values.slice(1), run.starts.slice(1)) if self.header else run
+    def body(self, data: bytes) -> tuple[bytes, int]:
+        """Without the header, too."""
+        at = data.index(b"\n") + 1
+        return (data[at:], at) if self.header else super().body(data)
 
     def _coder(self, schema: pa.Schema, **more: Any) -> CsvCoder:
         return CsvCoder(schema=schema, **dict(self.settings), **more)
@@ -225,16 +236,18 @@ class CsvFormat(TextFormat):
         return b""
 
 
-def _first_line(run: Lines) -> bytes | None:
-    return run.values[0].as_py() if run.starts[0].as_py() == 0 else None
+def _first_line(data: bytes) -> bytes:
+    return data[: data.index(b"\n")].removesuffix(b"\r")
 
 
-def _without_bom(run: Lines) -> Lines:
-    first: bytes = run.values[0].as_py()
-    if not first.startswith(_BOM):
-        return run
-    values = pa.concat_arrays([pa.array([first[3:]], pa.binary()), run.values.slice(1)])
-    return Lines(values, run.starts)
+def _at_once(coder: Any, data: bytes, ends: Any) -> pa.RecordBatch | None:
+    """The records of whole lines; None if they are to be decoded one by one."""
+    if ends[0] == 1 or (np.diff(ends) == 1).any():
+        return None  # blank lines are passed over
+    try:
+        return coder.lines(data, ends)  # type: ignore[no-any-return]
+    except BAD:
+        return None
 
 
 def _not_blank(run: Lines) -> Lines:
