@@ -7,6 +7,7 @@ own, named by the letters it holds: killed in the middle and started again, it g
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ from penstock.spark.deadletters import DeadLetters
 from penstock.spark.running import launch
 from penstock.spark.session import session
 
+log = logging.getLogger("penstock.replay")
 _CHUNK = 20_000
 
 
@@ -60,6 +62,14 @@ def replay(
     waiting = letters.table()
     if node is not None:
         waiting = waiting.filter(pc.equal(waiting["node"], node))
+    sources_own = pc.is_null(waiting["input"])
+    if pc.any(sources_own).as_py():
+        log.warning(
+            "%d letters stay: their source could not read them, so that there is no step to begin "
+            "at; mend the records and put them where the source reads",
+            pc.sum(sources_own).as_py(),
+        )
+        waiting = waiting.filter(pc.invert(sources_own))
     plan = analyse(graph)
     spark = spark or session(name=graph.name)
     before, done = letters.table().num_rows, 0
