@@ -123,9 +123,10 @@ class QueueOptions(Configured):
         check=at_least(0),
     )
     poison: int = option(
-        default=10,
-        doc="A message in more failed batches than this is isolated in ever smaller batches and "
-        "set aside in the state folder instead of failing the query again; 0 switches it off.",
+        default=5,
+        doc="A message that fails its batches, each smaller than the one before, is set aside in "
+        "the state folder after so many; 0 switches it off. Keep it well below the number of "
+        "deliveries after which the broker itself gives up.",
         check=at_least(0),
     )
     max_spool: int = option(

@@ -2,7 +2,7 @@
 
 A batch of segments is replayed as it was, so a message that fails it fails it for ever. How often
 a batch was begun again is counted on disk. Past the limit its next replay is empty, and its rows
-come in four smaller batches after it; one of those that fails is taken apart in its turn, and a
+come in smaller batches after it; one of those that fails is taken apart in its turn, and a
 single message that fails is set aside in the `poison` folder.
 """
 
@@ -21,7 +21,7 @@ from penstock.spark.queues.segments import SegmentWriter, sync_folder
 
 log = logging.getLogger("penstock.queues")
 
-PIECES = 4
+PIECES = 16
 
 
 class Apart:

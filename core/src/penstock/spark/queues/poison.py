@@ -4,12 +4,13 @@ A broker mostly says only "redelivered", and a batch that fails takes thousands 
 messages back with one bad one. So a durable count is kept of how often a redelivered message
 was in a batch that did not commit, and suspects travel in ever smaller batches: the healthy ones
 get through and are cleared, the bad one ends up alone, and past its limit in a segment of the
-`poison` folder instead of in another batch.
+`poison` folder instead of in another batch. Nothing is set aside that has not failed alone.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 import sqlite3
 from collections import deque
 from collections.abc import Sequence
@@ -25,8 +26,7 @@ from penstock.spark.queues.segments import SegmentWriter, read, segments, spoole
 
 log = logging.getLogger("penstock.queues")
 
-SHRINK = 4
-"""A batch with a message that failed c times holds at most 1/4^c of a full one."""
+LEAST_SHRINK = 4
 
 
 @frozen
@@ -64,7 +64,9 @@ class Poison:
         self._writer = SegmentWriter(drafts, self._aside, 0)
         self._db = sqlite3.connect(folder / "suspects.db", check_same_thread=False)
         self._db.execute("pragma synchronous = full")
-        self._db.execute("create table if not exists suspects (key blob primary key, failed int)")
+        self._db.execute(
+            "create table if not exists failures (key blob primary key, failed int, alone int)"
+        )
         self._db.commit()
         self._planned: deque[tuple[int, list[bytes]]] = deque()
         self.count = 0
@@ -80,28 +82,35 @@ class Poison:
 
     def hopeless(self, first: Upcoming) -> bool:
         """Whether the very next row has failed too often; if so it is set aside, durably."""
-        if not first.redelivered[0].as_py() or self._failures(first, [0])[0] < self._limit:
+        if not first.redelivered[0].as_py():
+            return False
+        ((failed, alone),) = self._failures(first, [0])
+        if failed < self._limit or not alone:
             return False
         made = self._writer.write([spooled(_Aside(first))])
         self.count += 1
         log.error(
             "the message %s failed %d batches and is set aside in %s",
             first.rows.column("id")[0].as_py() or "without an id",
-            self._limit,
+            failed,
             self._aside / made.name,
         )
         return True
 
     def bound(self, upcoming: Sequence[Upcoming], most: int) -> int:
-        """How many rows the next batch may hold, for the sake of the suspects among them."""
+        """How many rows the next batch may hold, for the sake of the suspects among them.
+
+        Each failure divides it, so that whoever has nearly reached the limit travels alone.
+        """
+        shrink = max(LEAST_SHRINK, math.ceil(most ** (1 / max(1, self._limit - 1))))
         cap, at = most, 0
         for each in upcoming:
             suspects = _suspects(each)
             failures = self._failures(each, suspects)
-            for index, failed in zip(suspects, failures, strict=True):
+            for index, (failed, _) in zip(suspects, failures, strict=True):
                 if at + index >= cap:
                     break
-                allowed = max(1, most // SHRINK**failed)
+                allowed = max(1, most // shrink**failed)
                 # A worse suspect than those before it waits for a batch of its own.
                 cap = min(cap, allowed) if at + index < allowed else at + index
             at += each.rows.num_rows
@@ -114,11 +123,12 @@ class Poison:
         keys = [key for each in upcoming for key in _keys(each, _suspects(each))]
         if not keys:
             return
+        alone = int(sum(each.rows.num_rows for each in upcoming) == 1)
         with self._db:
             self._db.executemany(
-                "insert into suspects values (?, 1) "
-                "on conflict (key) do update set failed = failed + 1",
-                [(key,) for key in keys],
+                "insert into failures values (?, 1, ?) on conflict (key) do update "
+                "set failed = failed + 1, alone = alone + excluded.alone",
+                [(key, alone) for key in keys],
             )
         self._planned.append((end, keys))
 
@@ -127,18 +137,19 @@ class Poison:
         while self._planned and self._planned[0][0] <= number:
             _, keys = self._planned.popleft()
             with self._db:
-                self._db.executemany("delete from suspects where key = ?", [(k,) for k in keys])
+                self._db.executemany("delete from failures where key = ?", [(k,) for k in keys])
 
-    def _failures(self, upcoming: Upcoming, indices: Sequence[int]) -> list[int]:
+    def _failures(self, upcoming: Upcoming, indices: Sequence[int]) -> list[tuple[int, int]]:
+        """In how many failed batches each was, and in how many of them alone."""
         found = []
+        asked = "select failed, alone from failures where key = ?"
         for index, key in zip(indices, _keys(upcoming, indices), strict=True):
-            row = self._db.execute("select failed from suspects where key = ?", (key,)).fetchone()
-            failed = int(row[0]) if row else 0
+            failed, alone = self._db.execute(asked, (key,)).fetchone() or (0, 0)
             if upcoming.deliveries is not None:
                 # The broker also counts deliveries that were in no batch, and drops at its own
                 # limit: half its count keeps ahead of that.
                 failed = max(failed, (upcoming.deliveries[index].as_py() - 1) // 2)
-            found.append(failed)
+            found.append((failed, alone))
         return found
 
 
