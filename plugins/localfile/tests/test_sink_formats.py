@@ -343,3 +343,15 @@ def test_without_an_error_folder_a_bad_file_stops_the_batch(tmp_path, inputs, fu
     sink = LocalFileSink(path=str(tmp_path / "out"), format="files", convert=CONVERT, errors="")
     with pytest.raises(ValueError, match="this file is bad"):
         convert(inputs, sink)
+
+
+@pytest.mark.parametrize("packed", ["none", "gzip"])
+def test_avro_files_are_what_others_read(tmp_path, packed):
+    import fastavro
+
+    rows = [{"id": i, "name": f"näme {i}"} for i in range(10_000)]
+    table = pa.RecordBatch.from_pylist(rows)
+    write(LocalFileSink(path=str(tmp_path), format="avro", compression=packed), table)
+    (path,) = tmp_path.glob("*.avro")
+    with path.open("rb") as file:
+        assert list(fastavro.reader(file)) == rows

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 from abc import ABC, abstractmethod
 from bz2 import BZ2File
 from typing import IO, Any, cast
@@ -16,7 +15,7 @@ from attrs import frozen
 from penstock.coders.csvwrite import write_rows as csv_rows
 from penstock.coders.jsonwrite import write_rows as json_rows
 from penstock.contracts import Rejected
-from penstock.contracts.errors import SchemaError, SetupError
+from penstock.contracts.errors import SchemaError
 from penstock_localfile.engine.packed import Packed
 from penstock_localfile.engine.storage import Writable
 
@@ -230,30 +229,9 @@ class AvroEncoding(Encoding):
 
     def open(self, out: Any, schema: pa.Schema) -> Sheet:
         """Begin a file with the schema."""
-        try:
-            import fastavro
+        from penstock_localfile.engine.avrofile import AvroSheet
 
-            from penstock.coders.avro.coder import AvroCoder
-        except ImportError as error:
-            raise SetupError(
-                f"Avro files need a further package: {error}", fix='pip install "penstock[avro]"'
-            ) from error
-        text = AvroCoder(schema=schema).text
-        parsed = fastavro.parse_schema(json.loads(text))
-        codec = "deflate" if self.packed == "gzip" else "null"
-        return _AvroSheet(fastavro.write.Writer(out, parsed, codec=codec))
-
-
-class _AvroSheet(Sheet):
-    def __init__(self, writer: Any) -> None:
-        self._writer = writer
-
-    def write(self, rows: pa.RecordBatch) -> None:
-        for record in rows.to_pylist():
-            self._writer.write(record)
-
-    def close(self) -> None:
-        self._writer.flush()
+        return AvroSheet(out, schema, deflate=self.packed == "gzip")
 
 
 def packing(out: Counting, packed: Packed) -> IO[bytes] | Counting:
