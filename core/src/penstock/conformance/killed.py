@@ -223,7 +223,7 @@ def _source_run(rig: Rig) -> Run:
     if rig.case.expected is not None:
         oracle, [records] = rig.filled(0)
     else:
-        oracle = rig.oracle(ROWS)
+        oracle = rig.oracle(rig.few(ROWS))
         records = made(oracle)
         for split in range(rig.splits):
             # By key, as a producer that wants order per key would.

@@ -34,6 +34,9 @@ from penstock.contracts import (
 from penstock.contracts.envelope import conform
 from penstock.contracts.options import parse, to_strings
 
+STEPS = 24
+"""Steps of a source whose smallest step is a file."""
+
 
 class Rig:
     """What every clause gets: the connector, its case, and the core's way of calling it."""
@@ -121,6 +124,10 @@ class Rig:
         for split, share in enumerate(shares):
             self.fill(share, split)
         return oracle, shares
+
+    def few(self, count: int) -> int:
+        """So many records, or fewer where a stream takes them step by step, a batch for each."""
+        return count if self.case.step == 1 else min(count, STEPS * self.case.step)
 
     @property
     def splits(self) -> int:

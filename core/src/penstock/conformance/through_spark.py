@@ -39,7 +39,7 @@ class SparkClauses:
     def test_src_17_available_now(self, rig: Rig, penstock_spark: SparkSession) -> None:
         """A stream with a row limit and the trigger AvailableNow takes what is there in several
         bounded batches and ends by itself; each record comes once."""
-        oracle, _ = rig.filled(ROWS, rig.splits)
+        oracle, _ = rig.filled(rig.few(ROWS), rig.splits)
         limit = max(len(oracle.ids) // 3, rig.case.step)
         path = rig.folder / "ledger"
         options = {**named(rig, "source"), "max_rows": str(limit)}
