@@ -266,7 +266,7 @@ def fused(coder: Coder) -> type[DataSource]:
 
             return from_arrow_schema(schema)
 
-        def reader(self, _: Any) -> DataSourceReader:
+        def reader(self, schema: Any) -> DataSourceReader:
             return Reader(self.options["path"])
 
     return Fused
