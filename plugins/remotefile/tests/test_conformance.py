@@ -31,8 +31,10 @@ class TestRemotefile(ConnectorSuite):
         names = itertools.count()
 
         def seed(records, split):
-            # Two lines in a file, so that files and rows can be told apart; one file of very many.
-            lines = LINES if len(records) <= 500 else len(records)
+            # Two lines in a file, so that files and rows can be told apart; more where a batch for
+            # each file would take long, and one file of very many.
+            many = 50 if len(records) <= 500 else len(records)
+            lines = LINES if len(records) <= 240 else many
             for at in range(0, len(records), lines):
                 whole = b"".join(record.value + b"\n" for record in records[at : at + lines])
                 unfinished = folder / f".{next(names)}"

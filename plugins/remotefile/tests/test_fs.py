@@ -55,3 +55,13 @@ def test_objects_are_read_and_written_once(place, tmp_path):
 def test_a_missing_file_filesystem_folder_is_named(tmp_path):
     with pytest.raises(ReadError, match="missing"):
         RemoteFiles(url=f"file://{tmp_path}/nothing").check()
+
+
+@pytest.mark.parametrize(("rows", "files"), [(4, 1), (8, 2), (100, 10)])
+def test_small_files_share_a_batch_though_nobody_counts_their_lines(place, tmp_path, rows, files):
+    for number in range(10):
+        put(place, f"in/{number}", b"1\n2\n")
+    planner = RemoteFiles(url=f"{place}/in/*").planner(Context(state=str(tmp_path)))
+    end = planner.latest(planner.initial(), Limit(rows=rows))
+    planner.close()
+    assert end["files"] == files

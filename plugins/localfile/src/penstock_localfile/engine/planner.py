@@ -166,7 +166,7 @@ class FilePlanner(Planner):
                 if cut == at.byte < stop:
                     break
             else:
-                cut, lines = stop, 1 if self._cutting.single else (limit.rows or 0)
+                cut, lines = stop, self._at_most(file, stop - at.byte, limit)
                 size = cut - at.byte
                 too_large = limit.bytes is not None and taken + size > limit.bytes
                 too_long = limit.rows is not None and rows + lines > limit.rows
@@ -177,6 +177,13 @@ class FilePlanner(Planner):
                 return Place(file.number, cut)
             at = Place(file.number + 1)
         return at
+
+    def _at_most(self, file: Logged, size: int, limit: Limit) -> int:
+        """How many rows a file that is not looked into may hold."""
+        if self._cutting.single or limit.rows is None:
+            return 1
+        by_lines = self._cutting.lines and self._cutting.divides(file.entry.path)
+        return min(limit.rows, size) if by_lines else limit.rows  # a line takes a byte at least
 
     def _lines_of(self, file: Logged) -> bool:
         cutting = self._cutting
