@@ -13,7 +13,7 @@ from penstock.spark.checkpoint import Checkpoint
 from penstock.spark.deadletters import DeadLetters
 from penstock.spark.replay import replay
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 SCHEMA = "id INT, name STRING"
 GOOD = [{"id": 1, "name": "a"}, {"id": 3, "name": "c"}]
 
