@@ -30,6 +30,7 @@ def rig(tmp_path, penstock_seed):
         next(servers, None)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 @BOTH
 def test_a_few_faults_at_named_points_and_beside_them(rig, delivery, judged):

@@ -108,6 +108,7 @@ def test_the_second_format_of_the_offset_log_is_understood(spark, stream, place)
     back(place, 0)
 
 
+@pytest.mark.slow
 def test_stopping_in_mid_batch_gives_the_messages_back(stream, place):
     place.send(*IDS[:100])
     seen = Seen()

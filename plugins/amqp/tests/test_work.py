@@ -10,6 +10,7 @@ from penstock_amqp.work import Task, correlation
 pytestmark = pytest.mark.server
 
 
+@pytest.mark.slow
 def test_answers_and_progress_say_what_they_belong_to(place):
     told = AmqpSink(url=Secret(place.server.url), routing_key=place.queue)
 
@@ -32,6 +33,7 @@ def test_without_a_correlation_id_the_message_id_is_it():
     assert correlation({"headers": None, "id": "m1"}) == "m1"
 
 
+@pytest.mark.slow
 def test_the_sink_correlates_what_has_no_correlation_of_its_own(place):
     sink = AmqpSink(url=Secret(place.server.url), routing_key=place.queue, correlate=True)
     schema = pa.schema([("value", pa.binary()), ("id", pa.string())])

@@ -1,24 +1,14 @@
-"""A little broker, and a stand-in for Spark that keeps a checkpoint as Spark does."""
+"""A little broker, and a stand-in for Spark."""
 
 import base64
-import json
 
 import pytest
-from pyspark.sql.streaming.datasource import ReadMaxRows
 
 from penstock.conformance.reference.client import Link
 from penstock.conformance.reference.process import BrokerProcess
 from penstock.conformance.reference.socket_source import SocketSource
-from penstock.contracts import ENVELOPE, Context
-from penstock.contracts.delivery import QueueOptions
-from penstock.spark.queues import stream_reader
 
-
-class Plain:
-    schema = ENVELOPE
-
-    def apply(self, rows):
-        return rows
+from .stand_in import Query
 
 
 class Broker(BrokerProcess):
@@ -42,55 +32,6 @@ def broker(tmp_path):
     folder.mkdir()
     with Broker(folder) as running:
         yield running
-
-
-class Query:
-    """What Spark does to a stream reader, call by call, with the log entries in between."""
-
-    def __init__(self, source, folder, **options):
-        self.checkpoint = folder / "checkpoint"
-        options.setdefault("checkpoint", str(self.checkpoint))
-        self.options = QueueOptions(**options)
-        self.source = source
-        for name in ("offsets", "commits"):
-            (self.checkpoint / name).mkdir(parents=True, exist_ok=True)
-        self.begin()
-
-    def begin(self):
-        """A new reader process, as after a restart."""
-        self.reader = stream_reader(self.source, self.options, Context(node="in"), Plain())
-        logged = sorted(int(p.name) for p in (self.checkpoint / "offsets").iterdir())
-        self.batch = logged[-1] if logged else -1
-        self.at = self.logged(self.batch) if logged else self.reader.initialOffset()
-        return self
-
-    def logged(self, batch):
-        if batch < 0:
-            return self.reader.initialOffset()
-        return json.loads((self.checkpoint / "offsets" / str(batch)).read_text().split("\n")[2])
-
-    def plan(self):
-        """Ask for the next batch and log it; False if there is nothing new."""
-        end = self.reader.latestOffset(self.at, ReadMaxRows(self.options.max_rows))
-        if end == self.at:
-            return False
-        self.batch += 1
-        entry = self.checkpoint / "offsets" / str(self.batch)
-        entry.write_text(f"v1\n{{}}\n{json.dumps(end)}")
-        self.start, self.at = self.at, end
-        return True
-
-    def rows(self):
-        """Run the planned batch: the ids it holds."""
-        parts = self.reader.partitions(self.start, self.at)
-        batches = [rows for part in parts for rows in self.reader.read(part)]
-        return [name for rows in batches for name in rows.column("id").to_pylist()]
-
-    def commit(self):
-        (self.checkpoint / "commits" / str(self.batch)).write_text("v1\n{}")
-
-    def stop(self):
-        self.reader.stop()
 
 
 @pytest.fixture

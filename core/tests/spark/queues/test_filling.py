@@ -12,7 +12,7 @@ from penstock.contracts.delivery import QueueOptions
 from penstock.contracts.errors import OptionError, ReadError
 from penstock.spark.queues import filling, segments, stream_reader
 
-from .conftest import Plain
+from .stand_in import Plain
 
 IDS = [f"m{n:04d}" for n in range(200)]
 
