@@ -139,7 +139,12 @@ def test_it_works_at_once(generated, shape):
     assert "rain" in listed
     if kind == "connectors":
         assert environment.connectors()["rain"]["broken"] is None
-    assert environment.spark(USE[shape]) == {"rows": 20}
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("shape", CASES)
+def test_spark_reads_or_writes_through_it(generated, shape):
+    assert generated(shape).environment.spark(USE[shape]) == {"rows": 20}
 
 
 @pytest.mark.timeout(600)
