@@ -142,7 +142,10 @@ def test_it_works_at_once(generated, shape):
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("shape", CASES)
+@pytest.mark.parametrize(
+    "shape",
+    [s if s == "source-and-sink" else pytest.param(s, marks=pytest.mark.slow) for s in SHAPES],
+)
 def test_spark_reads_or_writes_through_it(generated, shape):
     assert generated(shape).environment.spark(USE[shape]) == {"rows": 20}
 
