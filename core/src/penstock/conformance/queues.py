@@ -258,8 +258,8 @@ class QueueClauses:
             lease.acknowledge()
             _received(rig, consumer)
             server.kill()
-        finally:
             server.start()
+        finally:
             consumer.close()
         proved(oracle.judge(gone + _left(rig), duplicates=len(gone)))
 
