@@ -15,6 +15,7 @@ def main(spec):
             servers=options["servers"],
             topics=[options["source"]],
             max_rows=options["max_rows"],
+            group_rows=0,
             timeout=40,
         )
         .bounded()

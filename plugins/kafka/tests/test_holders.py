@@ -10,7 +10,7 @@ from penstock_kafka.transactions import Holder, base_name
 
 from .conftest import envelopes
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.slow]
 
 
 def write(sink, batch):

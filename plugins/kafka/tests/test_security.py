@@ -21,7 +21,7 @@ from tests.brokers.kafka import Kafka
 
 from .conftest import envelopes
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.slow]
 LOGIN = "org.apache.kafka.common.security"
 SCRAM = {
     "SCRAM-SHA-256": admin.ScramMechanism.SCRAM_SHA_256,

@@ -81,3 +81,39 @@ def test_a_pipeline_mirrors_a_topic_and_moves_the_consumer_group(
     found = consumer.committed([TopicPartition(source, p) for p in range(2)], timeout=20)
     consumer.close()
     assert [place.offset for place in found] == [200, 200]
+
+
+@pytest.mark.slow
+def test_topics_are_merged_by_event_time_on_their_way_into_one(
+    spark, kafka, new_topic, produce, tmp_path
+):
+    first, second, target = new_topic(2), new_topic(), new_topic()
+    moments = [*range(1000, 1300, 7)]
+    for number, moment in enumerate(moments):
+        topic, partition = [(first, 0), (first, 1), (second, 0)][number % 3]
+        produce(topic, [b"%d" % moment], partition=partition, timestamp=moment)
+    flow = (
+        pen.pipeline("merge")
+        .source("kafka", servers=kafka.address, topics=[first, second], order="event_time")
+        .bounded()
+        .sink("kafka", servers=kafka.address, topic=target)
+    )
+    flow.run(checkpoint=str(tmp_path / "state"), spark=spark)
+    assert [int(m.value()) for m in witness(kafka.address, target)] == moments
+
+
+@pytest.mark.slow
+def test_a_topic_that_moves_passes_each_record_once(spark, kafka, new_topic, produce, tmp_path):
+    old, new, target = new_topic(), new_topic(), new_topic()
+    for topic, some in ((old, range(60)), (new, range(40, 100))):
+        for number in some:
+            produce(topic, [b"%d" % number], headers=[("message-id", b"id-%d" % number)])
+    flow = (
+        pen.pipeline("move")
+        .source("kafka", servers=kafka.address, topics=[old, new])
+        .bounded()
+        .deduplicate("header:message-id", horizon="1 day")
+        .sink("kafka", servers=kafka.address, topic=target)
+    )
+    flow.run(checkpoint=str(tmp_path / "state"), spark=spark)
+    assert values(kafka, target) == Counter(numbered(100))
