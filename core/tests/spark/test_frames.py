@@ -9,7 +9,7 @@ import penstock as pen
 from penstock.contracts.errors import MaterialiseError, RunError, SchemaError, WriteError
 from penstock.spark.deadletters import DeadLetters
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 ORDERS = "id long, customer string, total double"
 
