@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 import penstock as pen
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = pytest.mark.spark
 SCHEMA = "id long, customer string, total double"
 ROWS = 3_000
 

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 import penstock as pen
 from penstock.connectors.generator import GeneratorSource, Range
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = pytest.mark.spark
 ROWS = 400
 SCHEMA = "id long, customer string, total double"
 Record = dict[str, Any]

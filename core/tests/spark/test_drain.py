@@ -175,7 +175,9 @@ def test_records_are_counted_in_every_node(tmp_path, whole):
     assert counts["left"].rows_in == 90
 
 
-def test_a_replay_in_another_number_of_tasks_is_refused(tmp_path, kill):
+def test_a_replay_in_another_number_of_tasks_is_refused(tmp_path, kill, monkeypatch):
+    monkeypatch.setattr("penstock.pipeline.analyse.THROUGH", False)
+
     def rig(tasks):
         flow = orders().sink("localfile", name="left", path=str(tmp_path / "left"))
         return Rig(flow, tmp_path / "state", tasks)

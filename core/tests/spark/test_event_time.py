@@ -7,7 +7,7 @@ import pytest
 
 import penstock as pen
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = pytest.mark.spark
 
 
 def lines(folder):

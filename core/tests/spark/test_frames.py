@@ -9,7 +9,7 @@ import penstock as pen
 from penstock.contracts.errors import MaterialiseError, RunError, SchemaError, WriteError
 from penstock.spark.deadletters import DeadLetters
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = pytest.mark.spark
 
 ORDERS = "id long, customer string, total double"
 
@@ -43,7 +43,7 @@ def test_what_spark_writes_as_parquet_spark_and_penstock_read(spark, tmp_path):
             .source("spark", format="parquet", path=table, key="customer")
             .where("id < 50")
             .map(lambda order: {**order, "total": 0.0})
-            .sink("localfile", path=str(tmp_path / "out"))
+            .sink("localfile", path=str(tmp_path / "out"), format="json")
         )
         return flow.run(checkpoint=tmp_path / "two", spark=spark)
 
@@ -69,7 +69,7 @@ def test_a_stream_of_files_that_spark_reads_flows_through_python_steps(spark, tm
         )
         .bounded()
         .map(lambda record: {"id": record["id"] * 10})
-        .sink("localfile", path=str(tmp_path / "out"))
+        .sink("localfile", path=str(tmp_path / "out"), format="json")
         .run(checkpoint=tmp_path / "state", spark=spark)
     )
     assert sorted(order["id"] for order in lines(tmp_path / "out")) == [0, 10, 20]

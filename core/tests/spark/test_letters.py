@@ -10,7 +10,7 @@ from penstock.contracts.errors import WriteError
 from penstock.spark.deadletters import DeadLetters
 from penstock.spark.replay import replay
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = pytest.mark.spark
 
 ORDERS = "id long, customer string, total double, at timestamp"
 

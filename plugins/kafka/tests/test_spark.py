@@ -12,13 +12,6 @@ from .conftest import witness
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 
 
-@pytest.fixture(scope="module")
-def spark():
-    made = pen.session("local[2]")
-    yield made
-    made.stop()
-
-
 def numbered(count, first=0):
     return [b"%d" % n for n in range(first, first + count)]
 

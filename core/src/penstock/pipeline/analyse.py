@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from attrs import evolve
 
 from penstock.pipeline.graph import Graph
@@ -19,7 +17,8 @@ from penstock.pipeline.passes.resolve import resolve
 from penstock.pipeline.passes.staging import staged
 from penstock.pipeline.plan import Phase, Plan
 
-THROUGH = bool(os.environ.get("PENSTOCK_THROUGH"))
+THROUGH = True
+"""Whether a reader writes to the sink itself where nothing lies between them."""
 
 
 def analyse(graph: Graph) -> Plan:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import sys
+import threading
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -54,7 +56,17 @@ def session(master: str | None = None, name: str = "penstock", **settings: Any) 
             builder = builder.config(key, value)
     for key, value in settings.items():
         builder = builder.config(key, str(value))
+    threading.Thread(target=_import_meanwhile, daemon=True).start()
     return builder.getOrCreate()
+
+
+def _import_meanwhile() -> None:
+    """Import what Spark's Python side will ask for next, while Java starts."""
+    for module in ("pyarrow", "pyspark.testing.utils"):
+        try:
+            importlib.import_module(module)
+        except Exception:  # whoever needs it will say what is wrong
+            return
 
 
 def set_elsewhere(key: str) -> bool:
