@@ -37,6 +37,7 @@ from tests.brokers.jars import fetch
 SEED = 5
 SPARK_AVRO = ("org.apache.spark:spark-avro_2.13:4.1.1",)
 BATCH = 16_384
+TIMES = 8
 
 FLAT: dict[str, Any] = {
     "type": "record",
@@ -276,13 +277,19 @@ def in_spark(
     name: str, coder: Coder, values: pa.Array, peer: Callable[[DataFrame], DataFrame], **more: Any
 ) -> None:
     spark = session()
+    spark.dataSource.register(fused(coder))
     with tempfile.TemporaryDirectory() as folder:
-        path = str(Path(folder, "values.parquet"))
-        pq.write_table(pa.table({"value": values}), path, row_group_size=len(values) // 4 + 1)
-        spark.dataSource.register(fused(coder))
-        frame = spark.read.format("fused").option("path", path).load()
-        other = peer(spark.read.parquet(path))
-        _same(frame, other, name)
+
+        def both(file: str, held: pa.Array) -> tuple[DataFrame, DataFrame]:
+            path = str(Path(folder, file))
+            pq.write_table(pa.table({"value": held}), path, row_group_size=len(held) // 4 + 1)
+            ours = spark.read.format("fused").option("path", path).load()
+            return ours, peer(spark.read.parquet(path))
+
+        _same(*both("once.parquet", values), name)
+        # Planning a job takes both sides a moment that should not decide.
+        values = pa.concat_arrays([values] * TIMES)
+        frame, other = both("often.parquet", values)
 
         def run(each: DataFrame) -> float:
             write = each.write.format("noop").mode("overwrite").save
