@@ -21,31 +21,10 @@ from penstock_remotefile.login import close_all, fingerprint
 from penstock_remotefile.sink import RemoteFileSink
 from penstock_remotefile.source import RemoteFiles
 
+from .conftest import sftp_options as options
+
 pytestmark = pytest.mark.server
 SCHEMA = pa.schema([pa.field("value", pa.binary())])
-
-
-@pytest.fixture(autouse=True)
-def no_connection_left():
-    yield
-    close_all()
-
-
-def options(server, folder, **more):
-    return {
-        "url": f"sftp://{server.user}@127.0.0.1:{server.port}{folder}",
-        "private_key": str(server.private_key),
-        "known_hosts": str(server.known_hosts),
-        "timeout": 10,
-        **more,
-    }
-
-
-@pytest.fixture
-def folder(sshd, tmp_path_factory):
-    made = sshd.files / tmp_path_factory.mktemp("x").name
-    made.mkdir()
-    return made
 
 
 def read_all(source):

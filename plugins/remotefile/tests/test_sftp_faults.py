@@ -12,38 +12,19 @@ import pytest
 from penstock.conformance.waiting import until
 from penstock.contracts import Batch, Context, Limit
 from penstock.contracts.errors import ReadError, WriteError
-from penstock_remotefile.login import close_all
 from penstock_remotefile.sink import RemoteFileSink
 from penstock_remotefile.source import RemoteFiles
 from tests.brokers.fixtures import running
 from tests.brokers.openssh import OpenSSH
 
+from .conftest import sftp_options
+
 pytestmark = pytest.mark.server
 SCHEMA = pa.schema([pa.field("value", pa.binary())])
 
 
-@pytest.fixture(autouse=True)
-def no_connection_left():
-    yield
-    close_all()
-
-
 def options(server, folder, **more):
-    return {
-        "url": f"sftp://{server.user}@127.0.0.1:{server.port}{folder}",
-        "private_key": str(server.private_key),
-        "known_hosts": str(server.known_hosts),
-        "timeout": 10,
-        "retries": 1,
-        **more,
-    }
-
-
-@pytest.fixture
-def folder(sshd, tmp_path_factory):
-    made = sshd.files / tmp_path_factory.mktemp("x").name
-    made.mkdir()
-    return made
+    return sftp_options(server, folder, **{"retries": 1, **more})
 
 
 @pytest.fixture(scope="module")
