@@ -66,3 +66,16 @@ def test_a_secret_option_does_not_show_in_a_plan(spark):
         .load()
     )
     assert "canary" not in frame._jdf.queryExecution().toString()
+
+
+@pytest.mark.spark
+def test_a_batch_goes_to_python_without_being_measured_row_by_row_unless_the_user_set_limits(spark):
+    size, rows = sessions.ARROW
+    shared = spark.conf.get(rows)
+    other = spark.newSession()
+    other.conf.set(size, "67108864b")
+    other.conf.set(rows, "77")
+    sessions.settled(other.conf)
+    assert other.conf.get(size) == sessions.ARROW[size]
+    assert other.conf.get(rows) == "77"
+    assert spark.conf.get(rows) == shared

@@ -31,6 +31,7 @@ from penstock.spark.deadletters import DeadLetters
 from penstock.spark.failures import from_spark, speaker, told
 from penstock.spark.frames import own_columns, written
 from penstock.spark.materialise import Materialised
+from penstock.spark.session import settled
 from penstock.spark.shares import Share
 from penstock.spark.staging import Staged
 from penstock.spark.targets import LetterTarget
@@ -109,8 +110,7 @@ class Drain:
 
     def _drain(self, batch: DataFrame, number: int) -> None:
         points.reached("offsets-logged", batch=number)
-        # Adaptive execution may change the number of tasks between a batch and its replay.
-        batch.sparkSession.conf.set("spark.sql.adaptive.enabled", "false")
+        settled(batch.sparkSession.conf)
         log = self.checkpoint.batch(number)
         sources = Sources(self, batch, number)
         outcomes = []

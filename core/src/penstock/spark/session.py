@@ -10,6 +10,7 @@ import threading
 from typing import Any
 
 from pyspark.sql import SparkSession
+from pyspark.sql.conf import RuntimeConfig
 
 from penstock.contracts.options import HIDDEN
 from penstock.spark.java import require_java
@@ -21,6 +22,20 @@ _FILE_MANAGER = (
 
 _LOG = os.path.join(os.path.dirname(__file__), "log4j2.properties")
 
+ARROW = {
+    "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
+}
+"""How rows go to Python. To keep a limit in bytes Spark measures a batch anew for each of its rows,
+which takes most of the time of a job; so many rows of the largest records that brokers take by
+default fit without it."""
+
+_SPARKS_OWN = {
+    "spark.sql.execution.arrow.maxBytesPerBatch": "67108864b",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+}
+"""Spark's defaults: a user who wants others has set them."""
+
 DEFAULTS: dict[str, str] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -29,7 +44,7 @@ DEFAULTS: dict[str, str] = {
     "spark.redaction.regex": f"{_REDACT}|{HIDDEN}",
     "spark.sql.redaction.options.regex": f"(?i)url|{_REDACT[4:]}|{HIDDEN}",
     "spark.sql.streaming.checkpointFileManagerClass": _FILE_MANAGER,
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
+    **ARROW,
     "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{_LOG}",
 }
 """What we set unless the user did. The file manager writes checkpoints without forking a
@@ -58,6 +73,15 @@ def session(master: str | None = None, name: str = "penstock", **settings: Any) 
         builder = builder.config(key, str(value))
     threading.Thread(target=_import_meanwhile, daemon=True).start()
     return builder.getOrCreate()
+
+
+def settled(conf: RuntimeConfig) -> None:
+    """What every batch runs with; the session of a batch is its own."""
+    # Adaptive execution may change the number of tasks between a batch and its replay.
+    conf.set("spark.sql.adaptive.enabled", "false")
+    for key, value in ARROW.items():
+        if conf.get(key, None) == _SPARKS_OWN[key]:
+            conf.set(key, value)
 
 
 def _import_meanwhile() -> None:
