@@ -12,6 +12,14 @@ from penstock.contracts.source import Context, Limit
 MIB = 2**20
 
 
+def _coder(doing: str) -> Any:
+    return option(default=None, doc=f"{doing} with this coder.", example="avro")
+
+
+def _coder_options() -> Any:
+    return option(prefix="coder.", doc="The coder's own options, such as coder.schema.")
+
+
 def settings_class(source: type) -> type[Any]:
     """The options a source takes beside its own, by its shape."""
     return QueueOptions if issubclass(source, QueueSource) else ReadOptions
@@ -41,6 +49,8 @@ class ReadOptions(Configured):
     state: str | None = option(
         default=None, doc="A durable folder for what the source must remember between runs."
     )
+    coder: str | None = _coder("Decode the value of each record, inside the reader,")
+    coder_options: dict[str, Any] = _coder_options()
 
     def limit(self) -> Limit:
         """The limits as the planner takes them."""
@@ -54,6 +64,8 @@ class WriteOptions(Configured):
     state: str | None = option(
         default=None, doc="A durable folder for what the sink must remember between runs."
     )
+    coder: str | None = _coder("In a pipeline: encode the columns of each record into its value")
+    coder_options: dict[str, Any] = _coder_options()
 
 
 @connector
@@ -160,6 +172,8 @@ class QueueOptions(Configured):
         doc="Allows a plain batch read, which takes messages out of the queue for good: there "
         "is no commit to wait for.",
     )
+    coder: str | None = _coder("Decode the value of each message, inside the reader,")
+    coder_options: dict[str, Any] = _coder_options()
 
     def settle(self) -> None:
         if self.unique_ids and self.delivery == "optimistic":

@@ -15,6 +15,7 @@ from penstock.pipeline.passes.letters import notes as letters_notes
 from penstock.pipeline.passes.network import network
 from penstock.pipeline.passes.resolve import resolve
 from penstock.pipeline.passes.staging import staged
+from penstock.pipeline.passes.unfold import unfold
 from penstock.pipeline.plan import Phase, Plan
 
 THROUGH = True
@@ -29,6 +30,7 @@ def analyse(graph: Graph) -> Plan:
         AnalyseError: the pipeline cannot work as declared.
     """
     check(graph)
+    graph = unfold(graph)
     declared = resolve(graph)
     ends(graph, declared)
     letters = dead_letters(graph)

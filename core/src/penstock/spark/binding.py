@@ -17,11 +17,13 @@ from pyspark.sql.types import StructType
 
 from penstock import registry
 from penstock.contracts.delivery import WriteOptions, settings_class
-from penstock.contracts.envelope import conform
-from penstock.contracts.errors import DeclareError
+from penstock.contracts.envelope import UNDECODED, conform, is_envelope, undecoded
+from penstock.contracts.errors import DeclareError, OptionError
 from penstock.contracts.options import parse_together
 from penstock.contracts.queue import QueueSource
 from penstock.contracts.source import Context, ReplayableSource
+from penstock.pipeline.chain import Chain
+from penstock.spark.decoding import chained, decoder
 from penstock.spark.failures import speaker, told
 from penstock.spark.sink import BatchWriter, StreamWriter
 from penstock.spark.source import BatchReader, StreamReader
@@ -42,17 +44,31 @@ class AsDeclared:
         return conform(rows, self.schema)
 
 
+@frozen
+class Decoded:
+    """Rows decoded in the reader, in the columns that were asked for."""
+
+    schema: pa.Schema
+    chain: Chain
+
+    def apply(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """A record that cannot be decoded has its cause in `_pen.error`."""
+        return conform(self.chain.apply(undecoded(rows)), self.schema)
+
+
 def read_schema(name: str, options: Mapping[str, str]) -> StructType:
     """What a read of this connector gives."""
-    source, _ = _source(name, options)
+    source, settings = _source(name, options)
     with told(speaker(name), source, "finding the schema"):
-        return spark_schema(source.schema())
+        schema = source.schema()
+    decoding = _decoding(name, schema, settings)
+    return spark_schema(schema if decoding is None else decoding.schema)
 
 
 def batch_reader(name: str, options: Mapping[str, str], schema: StructType) -> DataSourceReader:
     """A batch read of a connector, in the columns of `schema`."""
     source, settings = _source(name, options)
-    finish, ctx = AsDeclared(arrow_schema(schema)), _context(name, settings)
+    finish, ctx = _finish(name, source, settings, schema), _context(name, settings)
     if isinstance(source, QueueSource):
         from penstock.spark import queues
 
@@ -65,7 +81,7 @@ def stream_reader(
 ) -> DataSourceStreamReader:
     """A stream read of a connector, in the columns of `schema`."""
     source, settings = _source(name, options)
-    finish, ctx = AsDeclared(arrow_schema(schema)), _context(name, settings)
+    finish, ctx = _finish(name, source, settings, schema), _context(name, settings)
     if isinstance(source, QueueSource):
         from penstock.spark import queues
 
@@ -100,6 +116,37 @@ def _source(name: str, options: Mapping[str, str]) -> tuple[ReplayableSource | Q
     return source, settings
 
 
+def _finish(name: str, source: Any, settings: Any, schema: StructType) -> AsDeclared | Decoded:
+    asked = arrow_schema(schema)
+    decoding = _decoding(name, source.schema(), settings)
+    return AsDeclared(asked) if decoding is None else Decoded(asked, decoding)
+
+
+def _decoding(name: str, schema: pa.Schema, settings: Any) -> Chain | None:
+    """The decoding that `coder` asks for; None if it does not.
+
+    Raises:
+        OptionError: the source gives columns of its own, or there is no coder for the options.
+    """
+    if settings.coder is None:
+        if settings.coder_options:
+            raise OptionError(
+                "options of a coder are given, and no coder",
+                who=speaker(name),
+                got=", ".join(f"coder.{key}" for key in settings.coder_options),
+                fix="name it: coder=...",
+            )
+        return None
+    if not is_envelope(schema):
+        raise OptionError(
+            "coder decodes the value of records, and this source gives columns",
+            who=speaker(name),
+            got=", ".join(schema.names),
+            fix="drop coder, or read the records as bytes",
+        )
+    return chained(decoder(settings.coder, settings.coder_options), UNDECODED)
+
+
 def _sink(name: str, options: Mapping[str, str]) -> tuple[Any, Context]:
     found = registry.connector(name)
     if found.sink is None:
@@ -108,6 +155,12 @@ def _sink(name: str, options: Mapping[str, str]) -> tuple[Any, Context]:
         )
     given = {key: value for key, value in options.items() if key.lower() not in _SPARKS_OWN}
     sink, settings = parse_together([found.sink, WriteOptions], given, who=speaker(name))
+    if settings.coder is not None or settings.coder_options:
+        raise OptionError(
+            "coder belongs to a pipeline's sink",
+            who=speaker(name),
+            fix="write through a pipeline, or drop coder",
+        )
     return sink, Context(node=name, state=settings.state)
 
 

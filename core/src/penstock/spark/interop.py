@@ -10,14 +10,10 @@ from attrs import frozen
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from penstock import registry
-from penstock.contracts.coder import Coder
 from penstock.contracts.envelope import PEN_FIELD, TIMESTAMP, is_envelope
-from penstock.contracts.errors import DeclareError, SchemaError
-from penstock.contracts.options import parse
+from penstock.contracts.errors import SchemaError
 from penstock.pipeline.chain import Chain
-from penstock.pipeline.plan import Stage
-from penstock.pipeline.shapes import decoded
+from penstock.spark.decoding import chained, decoder
 from penstock.spark.types import arrow_schema, spark_schema
 
 
@@ -49,10 +45,7 @@ def decode(frame: DataFrame, coder: str, **options: Any) -> DataFrame:
         DeclareError: the coder gives objects, which cannot leave a process.
         SchemaError: the frame has no binary column `value`.
     """
-    cls = registry.coder(coder)
-    if not issubclass(cls, Coder):
-        raise DeclareError(f"the coder {coder} gives no columns", who=coder)
-    made = parse(cls, options, who=coder)
+    stage = decoder(coder, options)
     schema = arrow_schema(frame.schema)
     index = schema.get_field_index("value")
     if index < 0 or not pa.types.is_binary(schema.field(index).type):
@@ -62,9 +55,8 @@ def decode(frame: DataFrame, coder: str, **options: Any) -> DataFrame:
             got=", ".join(f"{f.name} {f.type}" for f in schema),
             fix='rename it: frame.withColumnRenamed("body", "value")',
         )
-    stage = Stage("decode", "decode", "decode", coder, made, gives=decoded(made))
     rows = _undecoded(frame) if is_envelope(schema) else _bare(frame)
-    chain = Chain((stage,), arrow_schema(rows.schema), original=True)
+    chain = chained(stage, arrow_schema(rows.schema))
     return rows.mapInArrow(_Decoding(chain), spark_schema(chain.schema))
 
 
