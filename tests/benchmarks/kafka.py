@@ -4,6 +4,8 @@
 4.2 is made first, in the cache beside the jars; both sides then run in it.
 """
 
+import contextlib
+import io
 import json
 import os
 import statistics
@@ -46,6 +48,7 @@ AVRO = {
         {"name": "count", "type": "int"},
     ],
 }
+COLUMNS = "id LONG, customer STRING, total DOUBLE, paid BOOLEAN, city STRING, count INT"
 
 
 def main(wanted: list[str]) -> None:
@@ -145,10 +148,11 @@ def theirs(topic: str) -> DataFrame:
     return reader.option("subscribe", topic).option("startingOffsets", "earliest").load()
 
 
-def ours(topic: str, **options: str) -> DataFrame:
+def ours(topic: str, columns: str | None = None, **options: str) -> DataFrame:
     # Spark's own source leaves headers out unless asked for them.
     given = {"servers": broker().address, "topics": topic, "headers": "false", **options}
-    return spark().read.format("penstock.kafka").options(**given).load()
+    reader = spark().read.format("penstock.kafka").options(**given)
+    return (reader.schema(columns) if columns else reader).load()
 
 
 def noop(frame: DataFrame) -> None:
@@ -194,54 +198,46 @@ def _read(name: str, size: int, count: int) -> None:
 
 
 def read_avro() -> None:
-    """Registry framing, six fields; ours decodes in the reader."""
-    import io
-
+    """Registry framing, six fields; ours asks the registry and decodes in the reader."""
     import fastavro
     from pyspark.sql.avro.functions import from_avro
     from pyspark.sql.functions import expr
 
-    import penstock as pen
-    from tests.benchmarks import discard
+    from core.tests.coders.registry_server import RegistryServer
 
-    discard.install()
     schema = fastavro.parse_schema(AVRO)
+    with contextlib.closing(RegistryServer()) as registry:
+        body = {"schema": json.dumps(AVRO)}
+        made = registry.answer("POST", "/subjects/orders-value/versions", body)
+        head = b"\0" + made["id"].to_bytes(4, "big")
+        topic = _fill(_framed(schema, head, SMALL))
+        coder = {
+            "coder": "avro",
+            "coder.framing": "registry",
+            "coder.registry.url": registry.url,
+            "coder.subject": "orders-value",
+        }
 
-    def framed(number: int) -> bytes:
+        def peer() -> None:
+            decoded = from_avro(expr("substring(value, 6)"), json.dumps(AVRO)).alias("r")
+            noop(theirs(topic).select(decoded).select("r.*"))
+
+        def mine() -> None:
+            noop(ours(topic, COLUMNS, **coder))
+
+        _compare("read-avro", Side(mine, SMALL), Side(peer, SMALL))
+
+
+def _framed(schema: dict, head: bytes, count: int):
+    import fastavro
+
+    for number in range(count):
         out = io.BytesIO()
-        out.write(b"\0\0\0\0\x01")
+        out.write(head)
         record = {"id": number, "customer": f"customer {number % 999}", "total": number / 7}
         record |= {"paid": number % 2 == 0, "city": f"city {number % 77}", "count": number % 100}
         fastavro.schemaless_writer(out, schema, record)
-        return out.getvalue()
-
-    count = SMALL
-    topic = _fill(framed(number) for number in range(count))
-    flow = (
-        pen.pipeline("avro")
-        .source("kafka", servers=broker().address, topics=[topic], headers=False)
-        .bounded()
-        .map_batches(_unframed)
-        .decode("avro", schema=json.dumps(AVRO))
-        .sink("discard")
-    )
-
-    def mine() -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            flow.run(folder, spark=spark())
-
-    def peer() -> None:
-        decoded = from_avro(expr("substring(value, 6)"), json.dumps(AVRO)).alias("r")
-        noop(theirs(topic).select(decoded).select("r.*"))
-
-    _compare("read-avro", Side(mine, count), Side(peer, count))
-
-
-def _unframed(rows):
-    import pyarrow.compute as pc
-
-    bare = pc.binary_replace_slice(rows["value"], 0, 5, b"")
-    return rows.set_column(rows.schema.get_field_index("value"), "value", bare)
+        yield out.getvalue()
 
 
 def read_share() -> None:
