@@ -41,7 +41,7 @@ FIXED = {
     "auto.offset.reset": "error",
     "enable.partition.eof": "true",
 }
-BATCH_BYTES = 16 * 1024 * 1024
+BATCH_BYTES = 4 * 1024 * 1024
 """An Arrow batch holds about so many bytes at most, however many rows it may have."""
 FIRST_ROWS = 500
 """Taken before anything is known about the size of records."""
