@@ -53,7 +53,7 @@ def test_a_record_that_the_coder_of_a_source_refuses_says_why(spark):
     [
         ({"coder": "jsno", "coder.schema": "id long"}, "json"),
         ({"coder.schema": "id long"}, "no coder"),
-        ({"coder": "json", "coder.shema": "id long"}, "did you mean schema"),
+        ({"coder": "json", "coder.shema": "id long"}, "did you mean 'schema'"),
     ],
 )
 def test_a_coder_that_cannot_be_is_a_clear_error(spark, options, said):
