@@ -41,7 +41,8 @@ class TestAmqp(ConnectorSuite):
         place.make()
         yield Case(
             source=place.options,
-            sink={**parts, **sink, "exchange": place.exchange},
+            # A broker that is away for good is looked for this long, several times.
+            sink={**parts, "retry_for": 15, **sink, "exchange": place.exchange},
             read_back=place.peek,
             server=penstock_server.breakable,
             proof=penstock_server.proof,
