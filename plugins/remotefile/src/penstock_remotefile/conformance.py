@@ -35,6 +35,7 @@ class TestRemotefile(ConnectorSuite):
             untried["wrong_credentials"] = "the server was named without private_key or password"
         source, sink = penstock_server.options_of(connector)
         folder = f"conformance-{uuid.uuid4().hex[:12]}"
+        above, _ = parse(RemoteFiles, {**source, "url": penstock_server.address}).storage()
         place = {"url": f"{penstock_server.address.rstrip('/')}/{folder}"}
         storage, _ = parse(RemoteFiles, {**source, **place}).storage()
         _write(storage, b".made", b"")  # and with it the folder, if there are such things
@@ -50,7 +51,7 @@ class TestRemotefile(ConnectorSuite):
             wrong_credentials=wrong,
             contradictory={"format": "lines", "schema": "id BIGINT"},
         )
-        storage.remove_folder(b"")
+        above.remove_folder(folder.encode())
         close_all()
 
 
