@@ -21,6 +21,9 @@ SECTIONS = [
 FIRST = ["index", "contracts", "tutorial"]
 _MARK = re.compile(r"^<!-- (options|installed|capabilities|clauses)(?:: ([^>]*?))? -->$", re.M)
 
+_IDLE = re.compile(r'^(```\w+) no-run="[^"\n]*"$', re.M)
+"""What only the tests must know: Markdown takes a fence with such a word for plain text."""
+
 
 def on_config(config: Any) -> Any:
     """Build the navigation from the folders: adding a page touches nothing else."""
@@ -38,7 +41,7 @@ def _pages(where: str | list[str]) -> list[str]:
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Fill in the tables."""
-    return filled(markdown, page.file.src_uri)
+    return filled(_IDLE.sub(r"\1", markdown), page.file.src_uri)
 
 
 def filled(markdown: str, where: str) -> str:

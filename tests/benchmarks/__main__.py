@@ -8,11 +8,8 @@ from penstock.contracts.errors import did_you_mean
 
 
 def main() -> int:
-    known = sorted(
-        p.stem
-        for p in Path(__file__).parent.glob("[a-z]*.py")
-        if p.stem not in ("measure", "bare", "discard")
-    )
+    files = Path(__file__).parent.glob("[a-z]*.py")
+    known = sorted(file.stem for file in files if "\ndef main(wanted: list" in file.read_text())
     if len(sys.argv) < 2 or sys.argv[1] not in known:
         wanted = sys.argv[1] if len(sys.argv) > 1 else ""
         hint = did_you_mean(wanted, known) or ""

@@ -64,6 +64,11 @@ def seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - began
 
 
+def rate(count: int, work: Callable[[], object]) -> float:
+    """Thousands a second, where the work is about so many."""
+    return count / seconds(work) / 1000
+
+
 def cpu_seconds(pids: list[int]) -> float:
     """User and system time of processes, from /proc."""
     total = 0.0

@@ -11,6 +11,7 @@ import pytest
 
 from tests.brokers.artemis import Artemis
 from tests.brokers.kafka import Kafka
+from tests.brokers.objectstore import ObjectStore
 from tests.brokers.openssh import OpenSSH
 from tests.brokers.rabbitmq import RabbitMQ
 from tests.brokers.server import Missing, Server
@@ -54,6 +55,11 @@ def artemis() -> Iterator[Artemis]:
 @pytest.fixture(scope="session")
 def sshd() -> Iterator[OpenSSH]:
     yield from running(OpenSSH())
+
+
+@pytest.fixture(scope="session")
+def objectstore() -> Iterator[ObjectStore]:
+    yield from running(ObjectStore())
 
 
 @pytest.fixture

@@ -28,8 +28,11 @@ class Environment:
         beside = ("--find-links", str(wheels[0].resolve().parent))
         uv("pip", "install", "--quiet", "--python", str(self.python), *beside, *requirements)
 
-    def run(self, *command: str, within: float = 180) -> str:
-        """Run a program of this environment far from the source tree; what it printed."""
+    def run(self, *command: str, within: float = 180, code: int = 0) -> str:
+        """Run a program of this environment far from the source tree; what it printed.
+
+        It must end with `code`.
+        """
         clean = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "PYSPARK"))}
         clean |= {
             "PATH": f"{self.python.parent}{os.pathsep}{os.environ['PATH']}",
@@ -41,7 +44,7 @@ class Environment:
         done = subprocess.run(
             program, cwd=self.folder, env=clean, capture_output=True, text=True, timeout=within
         )
-        assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+        assert done.returncode == code, f"{command}\n{done.stdout}\n{done.stderr}"
         return done.stdout
 
     def connectors(self) -> dict[str, dict]:

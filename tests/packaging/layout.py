@@ -4,6 +4,7 @@ import tomllib
 from pathlib import Path
 
 GROUP = "penstock.connectors"
+SUITES = "penstock.conformance"
 
 
 def faults(folder: Path) -> list[str]:
@@ -44,7 +45,20 @@ def _project_faults(folder: Path, declared: dict) -> list[str]:
             wrong.append(
                 f"{name}: src/{module.name} must only bind, it is imported by all of Spark"
             )
-    return wrong
+        module = project["entry-points"].get(SUITES, {}).get(connector, "")
+        suite = folder / "src" / f"{module.replace('.', '/')}.py"
+        if not module or not suite.exists():
+            wrong.append(f"{name}: no suite of {connector} in the group {SUITES}")
+    return wrong + _suite_faults(folder)
+
+
+def _suite_faults(folder: Path) -> list[str]:
+    """The suite comes from the wheel; the test only gives it a server."""
+    test = folder / "tests" / "test_conformance.py"
+    lines = test.read_text().splitlines() if test.exists() else []
+    if lines and len(lines) < 10:
+        return []
+    return [f"{folder.name}: tests/test_conformance.py has {len(lines)} lines, not one to nine"]
 
 
 def _is_core(requirement: str) -> bool:

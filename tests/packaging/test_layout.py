@@ -64,7 +64,7 @@ def test_a_spark_module_that_does_more_than_bind_is_a_fault(copy):
 def test_tests_without_a_test_are_a_fault(copy):
     shutil.rmtree(copy / "tests")
     (copy / "tests").mkdir()
-    assert faults(copy) == ["localfile: tests/ has no tests"]
+    assert faults(copy)[0] == "localfile: tests/ has no tests"
 
 
 def test_a_distribution_of_another_name_is_a_fault(copy):
@@ -77,3 +77,14 @@ def test_a_plugin_that_does_not_need_the_core_is_a_fault(copy):
     project = copy / "pyproject.toml"
     project.write_text(project.read_text().replace('"penstock>=', '"penstock-other>='))
     assert faults(copy) == ["localfile: it does not depend on penstock"]
+
+
+def test_a_suite_that_does_not_come_with_the_wheel_is_a_fault(copy):
+    (copy / "src" / "penstock_localfile" / "conformance.py").unlink()
+    assert faults(copy) == ["localfile: no suite of localfile in the group penstock.conformance"]
+
+
+def test_a_conformance_file_of_many_lines_is_a_fault(copy):
+    file = copy / "tests" / "test_conformance.py"
+    file.write_text(file.read_text() + "\n" * 10)
+    assert "has 15 lines" in faults(copy)[0]

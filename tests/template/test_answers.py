@@ -2,6 +2,10 @@
 
 import ast
 import itertools
+import json
+import os
+import subprocess
+import sys
 import tomllib
 
 import pytest
@@ -40,6 +44,25 @@ def test_every_combination_of_answers_gives_a_whole_project(tmp_path, shape, lic
         assert (project / wanted).is_file()
     sparks = list((project / "src").glob("pyspark_*"))
     assert len(sparks) == (1 if kind == "connectors" else 0)
+
+
+@pytest.mark.parametrize("shape", [s for s in SHAPES if s not in ("coder", "transform")])
+def test_listing_a_connector_imports_nothing_but_its_declaration(tmp_path, shape):
+    project = new("rain", shape, folder=tmp_path)
+    listing = (
+        "import json, sys; from penstock_rain.connector import connector; connector.can();"
+        "print(json.dumps([m for m in sys.modules if m.partition('.')[0] in"
+        " ('penstock_rain', 'pyarrow', 'pyspark')]))"
+    )
+    path = os.pathsep.join([str(project / "src"), *sys.path])
+    done = subprocess.run(
+        [sys.executable, "-c", listing],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == ["penstock_rain", "penstock_rain.connector"]
 
 
 @pytest.mark.parametrize("shape", SHAPES)

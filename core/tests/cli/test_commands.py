@@ -55,6 +55,20 @@ def test_a_connectors_options_are_shown_as_a_table_and_as_json(run):
     assert "rows" in schema["options"]["source"]["properties"]
 
 
+def test_sparks_own_formats_are_listed_as_built_in_and_shown(run):
+    listed = {each["name"]: each for each in json.loads(run("connectors", "--json").stdout)}
+    assert listed["spark"]["built_in"]
+    assert listed["spark"]["can"] == ["source", "sink"]
+    assert not listed["generator"]["built_in"]
+    assert list(listed) == sorted(listed)
+    shown = run("connectors", "show", "spark").stdout
+    assert "built in: any format" in shown
+    assert "as `frame.write.format` takes it" in " ".join(shown.split())
+    schema = json.loads(run("connectors", "show", "spark", "--json").stdout)
+    assert "stream" in schema["options"]["source"]["properties"]
+    assert "mode" in schema["options"]["sink"]["properties"]
+
+
 def test_an_unknown_connector_exits_2_with_a_suggestion(run):
     done = run("connectors", "show", "generatr")
     assert done.exit_code == 2

@@ -15,12 +15,12 @@ def main(plan: Path, report: Path) -> None:
     work = json.loads(plan.read_text())
     here, path = Path.cwd(), list(sys.path)
     found = {}
-    for page, blocks in work["pages"].items():
+    for page, (places, blocks) in work["pages"].items():
         for left in here.iterdir():
             if left.name not in SPARKS_OWN:
                 shutil.rmtree(left) if left.is_dir() else left.unlink()
         before = set(sys.modules)
-        found[page] = run(page, blocks, work["places"])
+        found[page] = run(page, blocks, places)
         os.chdir(here)
         sys.path[:] = path
         for name in set(sys.modules) - before:

@@ -32,6 +32,16 @@ def with_python(page):
     return bool(blocks(page, "python"))
 
 
+def places(page, request):
+    """What stands in place of the addresses that a page has written."""
+    made = {}
+    for server, written in SERVER.findall(page.read_text()):
+        fixture, _, named = server.partition(".")
+        found = getattr(request.getfixturevalue(fixture), named or "address")
+        made[written] = ",".join(map(str, found)) if isinstance(found, list) else str(found)
+    return made
+
+
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory, request):
     """What became of each page, from one process whose folder is the examples' own.
@@ -39,21 +49,18 @@ def ran(tmp_path_factory, request):
     Spark's Python processes live in the folder where Spark was started: examples with relative
     paths need a Spark of their own, and all pages share it.
     """
-    servers = {match for page in PAGES for match in SERVER.findall(page.read_text())}
-    places, absent = {}, set()
-    for server, written in sorted(servers):
-        try:
-            fixture, _, named = server.partition(".")
-            found = getattr(request.getfixturevalue(fixture), named or "address")
-            places[written] = ",".join(map(str, found)) if isinstance(found, list) else str(found)
-        except pytest.skip.Exception:
-            absent.add(server)
-    pages = {
-        str(page.relative_to(DOCS)): blocks(page, "python")
-        for page in PAGES
-        if with_python(page) and not absent & {name for name, _ in SERVER.findall(page.read_text())}
+    wanted = {
+        item.callspec.params["page"]
+        for item in request.session.items
+        if getattr(item, "function", None) is test_the_python_of_a_page_runs
     }
-    work = {"places": places, "pages": pages}
+    pages = {}
+    for page in sorted(wanted):
+        try:
+            pages[str(page.relative_to(DOCS))] = (places(page, request), blocks(page, "python"))
+        except pytest.skip.Exception:
+            continue  # its own test says so
+    work = {"pages": pages}
     folder = tmp_path_factory.mktemp("examples")
     plan, report = folder / "work.json", folder / "report.json"
     plan.write_text(json.dumps(work))
@@ -99,6 +106,12 @@ def test_the_yaml_of_a_page_is_a_pipeline(page, monkeypatch):
 
 def test_there_is_something_to_run():
     assert sum(len(blocks(page, "python")) for page in PAGES) > 10
+
+
+def test_what_does_not_run_says_why():
+    idle = [(page.name, match[2]) for page in PAGES for match in FENCE.finditer(page.read_text())]
+    idle = [(page, info) for page, info in idle if "no-run" in info]
+    assert [(page, info) for page, info in idle if not re.search(r'no-run="[^"]+"', info)] == []
 
 
 def test_every_file_begins_with_its_title():

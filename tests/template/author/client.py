@@ -18,7 +18,7 @@ class Desk:
 
     def take(self, most: int) -> list[tuple[Any, ...]]:
         for (who,) in self._db.execute("select distinct taken from desk").fetchall():
-            if who and not os.path.exists(f"/proc/{who.split('-')[0]}"):
+            if who and not os.path.exists(f"/proc/{who.split('-')[0]}/exe"):  # nor has a zombie
                 self._db.execute("update desk set taken = null where taken = ?", [who])
         return sorted(self._db.execute(TAKE, [self._me, most]).fetchall())
 

@@ -1,26 +1,20 @@
-"""What the entry point names. It imports no client library: listing what is installed loads it."""
+"""What the entry point names. It names classes by their place: listing imports none of them."""
 
 from __future__ import annotations
 
 from penstock.contracts import Connector
-{% if cookiecutter.shape == "queue" %}
-from {{ cookiecutter.__package }}.queue import {{ cookiecutter.__class }}Source
-{% elif cookiecutter.shape == "source" %}
-from {{ cookiecutter.__package }}.source import {{ cookiecutter.__class }}Source
-{% elif cookiecutter.shape == "sink" %}
-from {{ cookiecutter.__package }}.sink import {{ cookiecutter.__class }}Sink
-{% else %}
-from {{ cookiecutter.__package }}.sink import {{ cookiecutter.__class }}Sink
-from {{ cookiecutter.__package }}.source import {{ cookiecutter.__class }}Source
-{% endif %}
+
 # CHANGE capabilities: declare what yours can do; the suite holds it to that.
 connector = Connector(
     name="{{ cookiecutter.__name }}",
+{%- if cookiecutter.shape == "queue" %}
+    queue=True,
+{%- endif %}
 {%- if cookiecutter.shape != "sink" %}
-    source={{ cookiecutter.__class }}Source,
+    source="{{ cookiecutter.__package }}.{{ "queue" if cookiecutter.shape == "queue" else "source" }}:{{ cookiecutter.__class }}Source",
 {%- endif %}
 {%- if "sink" in cookiecutter.shape %}
-    sink={{ cookiecutter.__class }}Sink,
+    sink="{{ cookiecutter.__package }}.sink:{{ cookiecutter.__class }}Sink",
 {%- endif %}
     summary="{{ cookiecutter.__name }}, in one line for `penstock connectors`.",
     capabilities={

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from typing import Any
 
 import click
@@ -11,6 +12,8 @@ from penstock.cli.app import json_option
 from penstock.cli.output import emit_json, emit_table
 from penstock.contracts.plugin import Connector
 from penstock.registry import Listed
+
+_SHOWN = ("name", "distribution", "version", "can", "built_in")
 
 
 @click.group(invoke_without_command=True)
@@ -29,21 +32,12 @@ def show_connector(name: str, as_json: bool) -> None:
     """Print the options of a connector."""
     from penstock.contracts.options import table
 
-    found = registry.connector(name)
-    entry = registry.entry("connectors", name)
-    sides = _sides(found)
+    about, sides = _about(name)
     if as_json:
-        emit_json(
-            {
-                "name": name,
-                "distribution": entry.distribution,
-                "version": entry.version,
-                "can": found.can(),
-                "options": {side: _schema(classes) for side, classes in sides.items()},
-            }
-        )
+        options = {side: _schema(classes) for side, classes in sides.items()}
+        emit_json({**{each: about[each] for each in _SHOWN}, "options": options})
         return
-    click.echo(f"{entry.who}: {found.summary}")
+    click.echo(f"{about['name']} ({about['distribution']} {about['version']}): {about['summary']}")
     for side, classes in sides.items():
         click.echo(f"\n{side} options")
         rows = [row for cls in classes for row in table(cls)]
@@ -51,6 +45,18 @@ def show_connector(name: str, as_json: bool) -> None:
             ["option", "type", "default", "what it does"],
             [[r["name"], r["type"], r["default"], r["doc"]] for r in rows],
         )
+
+
+def _about(name: str) -> tuple[dict[str, Any], dict[str, list[type]]]:
+    """What a connector is, and the classes whose options each of its sides takes."""
+    for built_in in _built_in():
+        if built_in["name"] == name:
+            from penstock.pipeline.ends import SINKS, SOURCES
+
+            return built_in, {"source": [SOURCES[name]], "sink": [SINKS[name]]}
+    found = registry.connector(name)
+    listed = Listed(registry.entry("connectors", name), found=found)
+    return _described(listed), _sides(found)
 
 
 def _sides(found: Connector) -> dict[str, list[type]]:
@@ -104,31 +110,45 @@ def show_coder(name: str, as_json: bool) -> None:
 
 
 def _list(kind: Any, as_json: bool) -> None:
-    listed = registry.listing(kind)
+    found = [_described(each) for each in registry.listing(kind)]
+    if kind == "connectors":
+        found = sorted([*found, *_built_in()], key=lambda each: str(each["name"]))
     if as_json:
-        emit_json([_described(each) for each in listed])
+        emit_json(found)
         return
     rows = []
-    for each in listed:
-        entry = each.entry
-        what = f"broken: {each.broken}" if each.broken is not None else _can(each.found)
-        rows.append([entry.name, f"{entry.distribution} {entry.version}", what])
+    for each in found:
+        what = f"{', '.join(each['can'])}. {each['summary']}" if each["can"] else each["summary"]
+        if each["broken"] is not None:
+            what = f"broken: {each['broken']}"
+        rows.append([each["name"], f"{each['distribution']} {each['version']}", what])
     emit_table([kind[:-1], "distribution", "what it can do"], rows)
 
 
-def _can(found: Any) -> str:
-    if isinstance(found, Connector):
-        return f"{', '.join(found.can())}. {found.summary}".strip()
-    return (found.__doc__ or "").strip().splitlines()[0]
-
-
 def _described(each: Listed) -> dict[str, Any]:
-    found = each.found
+    found, entry = each.found, each.entry
+    summary = (getattr(found, "__doc__", None) or "").strip().partition("\n")[0]
     return {
-        "name": each.entry.name,
-        "distribution": each.entry.distribution,
-        "version": each.entry.version,
+        "name": entry.name,
+        "distribution": entry.distribution,
+        "version": entry.version,
         "can": found.can() if isinstance(found, Connector) else [],
-        "summary": found.summary if isinstance(found, Connector) else "",
+        "summary": found.summary if isinstance(found, Connector) else summary,
+        "built_in": False,
         "broken": each.broken,
     }
+
+
+def _built_in() -> list[dict[str, Any]]:
+    """Ends of a pipeline that no plugin brings; what is said here loads neither Spark nor Arrow."""
+    return [
+        {
+            "name": "spark",
+            "distribution": "penstock",
+            "version": version("penstock"),
+            "can": ["source", "sink"],
+            "summary": "built in: any format that Spark itself reads or writes, in pipelines",
+            "built_in": True,
+            "broken": None,
+        }
+    ]

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from penstock.conformance.clauses import Clause, catalogue, clause
     from penstock.conformance.coders import CoderCase, CoderSuite
     from penstock.conformance.records import Record
+    from penstock.conformance.server import Server
     from penstock.conformance.suite import ConnectorSuite
     from penstock.conformance.transforms import TransformCase, TransformSuite
 
@@ -25,6 +26,7 @@ _WHERE = {
     "CoderSuite": "coders",
     "ConnectorSuite": "suite",
     "Record": "records",
+    "Server": "server",
     "TransformCase": "transforms",
     "TransformSuite": "transforms",
     "catalogue": "clauses",
@@ -39,6 +41,7 @@ __all__ = [
     "CoderSuite",
     "ConnectorSuite",
     "Record",
+    "Server",
     "TransformCase",
     "TransformSuite",
     "catalogue",

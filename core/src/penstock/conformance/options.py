@@ -88,6 +88,8 @@ class OptionClauses:
         ephemeral (no retry helps) and does not repeat the credential."""
         if not _secrets(rig):
             pytest.skip("OPT-05: it takes no secret")
+        if "wrong_credentials" in rig.case.untried:
+            pytest.skip(f"OPT-05: {rig.case.untried['wrong_credentials']}")
         wrong = rig.case.wrong_credentials
         assert wrong is not None, "it takes secrets: the case must give wrong_credentials="
         for side, cls, given in _sides(rig):

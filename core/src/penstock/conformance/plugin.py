@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,8 @@ import pytest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from penstock.conformance.server import Server
 
 # Asserts of the clauses explain themselves only if pytest rewrites the modules they are in.
 for _name in ("coders", "killed", "looking", "options", "queues", "shapes", "sinks", "sources"):
@@ -109,6 +112,17 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     )
     yield made
     made.stop()
+
+
+@pytest.fixture(scope="session")
+def penstock_server() -> Server:
+    """The server that the user names; a test file that starts one of its own overrides this."""
+    from penstock.conformance.server import missing, named
+
+    found = named(os.environ)
+    if found is None:
+        pytest.fail(str(missing("this connector", "as its suite says")), pytrace=False)
+    return found
 
 
 @pytest.fixture(scope="session")

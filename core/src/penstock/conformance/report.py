@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from importlib import import_module
 from importlib.metadata import (
     Distribution,
     PackageNotFoundError,
@@ -24,6 +26,7 @@ from attrs import asdict, frozen
 
 from penstock import registry
 from penstock.conformance.clauses import SHAPES
+from penstock.conformance.server import missing, named, naming
 from penstock.contracts.errors import PenstockError, SetupError, UnknownNameError, did_you_mean
 
 GROUP = "penstock.conformance"
@@ -111,8 +114,11 @@ def run(
     tests: str | Path | Sequence[str | Path] | None = None,
     seed: int | None = None,
     output: str | Path | None = None,
+    server: str | None = None,
+    options: Mapping[str, str] | None = None,
+    emulator: bool = False,
     arguments: Sequence[str] = (),
-    env: dict[str, str] | None = None,
+    env: Mapping[str, str] | None = None,
 ) -> Report:
     """Run the conformance suite of an installed plugin, in a process of its own.
 
@@ -123,18 +129,24 @@ def run(
             `tests/test_conformance.py` of a distribution installed from its source tree.
         seed: Of the data, to repeat an earlier run.
         output: Write the report there too, as JSON.
+        server: Where the server is, for a suite that runs against one; else PENSTOCK_SERVER.
+        options: What else it takes to get in; else PENSTOCK_SERVER_OPTIONS.
+        emulator: The server is an emulator: the report says so.
         arguments: Further arguments for pytest (`-k SRC`, `-x`).
         env: The environment of the process, if not this one's.
 
     Raises:
         UnknownNameError: nothing of that name is installed, and no tests were given.
-        SetupError: pytest is not there, the suite cannot be found, or it cannot be run.
+        SetupError: pytest is not there, the suite cannot be found, no server is named for one
+            that needs it, or it cannot be run.
     """
     if find_spec("pytest") is None:
         raise SetupError(
             "the conformance suite needs pytest", fix='pip install "penstock[conformance]"'
         )
-    files = _given(tests) if tests is not None else _found(name)
+    # Not as arguments: other users of the machine can read those, and passwords may be in them.
+    whole = {**(os.environ if env is None else env), **naming(server, options or {}, emulator)}
+    files = _given(tests) if tests is not None else _found(name, whole)
     with tempfile.TemporaryDirectory(prefix="penstock-conformance-") as folder:
         written = Path(folder) / "report.json"
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
@@ -147,7 +159,7 @@ def run(
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            env=env,
+            env=whole,
         )
         if done.returncode > 1 or not written.exists():
             raise SetupError(
@@ -205,9 +217,10 @@ def _file_of(module: str, who: str | None = None) -> str:
     return spec.origin
 
 
-def _found(name: str) -> list[str]:
+def _found(name: str, environment: Mapping[str, str]) -> list[str]:
     """The suite of what is installed: as its distribution says, else beside its sources."""
     for point in entry_points(group=GROUP, name=name):
+        _must_have_server(name, point.module, environment)
         return [_file_of(point.module, who=name), f"--penstock-subject={name}"]
     entry = _entry(name)
     if entry is None:
@@ -225,6 +238,22 @@ def _found(name: str) -> list[str]:
         expected=f'an entry point "{name}" of the group "{GROUP}", which names a module',
         fix="name its test file or module with --tests",
     )
+
+
+def _must_have_server(name: str, module: str, environment: Mapping[str, str]) -> None:
+    """Say at once what is missing, not once for each clause."""
+    if named(environment) is not None:
+        return
+    try:
+        suites = vars(import_module(module)).values()
+    except ImportError as error:
+        raise SetupError(
+            f"the suite of {name} cannot be imported: {error}",
+            fix=f"install what {module} needs",
+        ) from error
+    for suite in suites:
+        if getattr(suite, "connector", None) == name and getattr(suite, "server", ""):
+            raise missing(name, suite.server)
 
 
 def _entry(name: str) -> registry.Entry | None:

@@ -57,7 +57,8 @@ class Rig:
         return "queue" if issubclass(source, QueueSource) else "replayable"
 
     def has(self, capability: str) -> bool:
-        return capability in self.connector.capabilities
+        """Whether it declares a capability that its place can show."""
+        return capability in self.connector.capabilities and capability not in self.case.untried
 
     # Options and values
 

@@ -68,7 +68,7 @@ class ShapeClauses:
             assert sides(found) & set(ABOUT[capability]), f"{capability} is about no shape it has"
         if found.sink is not None:
             idempotent = rig.sink().promise().replay == "idempotent"
-            declared = "exactly-once" in found.capabilities
+            declared = rig.has("exactly-once")
             assert idempotent == declared, (
                 f"exactly-once is {'' if declared else 'not '}declared, the promise of this case "
                 f"is {rig.sink().promise().replay}"

@@ -48,10 +48,13 @@ class ConnectorSuite(
     Attributes:
         connector: Its name as installed, or the `Connector` itself.
         waivers: Clauses it cannot keep, each with the reason; printed in every report.
+        server: For a suite that runs against a server which its user names (the fixture
+            `penstock_server`): what to name, with an example.
     """
 
     connector: ClassVar[str | Connector]
     waivers: ClassVar[Mapping[str, str]] = {}
+    server: ClassVar[str] = ""
 
     @pytest.fixture
     def case(self) -> Case:
@@ -87,4 +90,8 @@ class ConnectorSuite(
         case = request.getfixturevalue("case")
         assert isinstance(case, Case), f"the fixture `case` must return a Case, not {case!r}"
         request.node.stash[PROOF] = case.proof
+        clause = clause_of(request.function)
+        why = case.untried.get((clause and clause.needs) or "")
+        if clause is not None and why is not None:
+            pytest.skip(f"{clause.id}: {why}")
         return Rig(self.found(), case, tmp_path_factory.mktemp("rig"), penstock_seed)

@@ -101,6 +101,7 @@ class AmqpConsumer(Consumer):
         assert self._link.channel is not None
         self._link.channel.basic_ack(tags[-1], multiple=True)
         self._unacknowledged -= len(tags)
+        self._link.pump(0.0)  # sends it now, and sees a connection that is gone
 
     def release(self, tags: Sequence[int]) -> None:
         self._same_connection()

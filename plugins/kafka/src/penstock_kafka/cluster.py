@@ -134,6 +134,7 @@ class Cluster:
             time.sleep(0.1)
 
     def _hopeless(self) -> bool:
+        self._admin.poll(0)  # an admin client tells its errors only to those who ask
         # A server that took these credentials before and is dying now breaks handshakes as well.
         return self._refused is not None and not self._answered
 

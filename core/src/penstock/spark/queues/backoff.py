@@ -5,10 +5,6 @@ from __future__ import annotations
 import random
 import time
 
-from penstock.contracts.errors import EphemeralError
-from penstock.contracts.queue import Consumer, QueueSource
-from penstock.contracts.source import Context
-
 
 class Backoff:
     """How long to wait before the next attempt.
@@ -40,20 +36,3 @@ class Backoff:
         """An attempt succeeded: begin anew with the next failure."""
         self._since = None
         self._next = self._first
-
-
-def connected(source: QueueSource, ctx: Context, number: int, within: float) -> Consumer:
-    """A consumer, as soon as the broker answers.
-
-    Raises:
-        EphemeralReadError: it did not in time.
-    """
-    backoff = Backoff(within)
-    while True:
-        try:
-            return source.consumer(ctx, number)
-        except EphemeralError:
-            pause = backoff.pause()
-            if pause is None:
-                raise
-            time.sleep(pause)

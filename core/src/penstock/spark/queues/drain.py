@@ -15,7 +15,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from penstock.contracts.queue import Consumer, QueueSource
 from penstock.contracts.source import Context, Limit
 from penstock.spark.failures import speaker, told
-from penstock.spark.queues.backoff import connected
+from penstock.spark.patience import patiently
 from penstock.spark.queues.options import QueueOptions
 from penstock.spark.queues.parts import finished
 from penstock.spark.source import Finish
@@ -39,7 +39,10 @@ class DrainReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """On a worker: receive, hand over, acknowledge."""
         with told(speaker(self.ctx.node), self.source, "draining"):
-            consumer = connected(self.source, self.ctx, partition.value, self.options.retry_for)
+            consumer = patiently(
+                lambda: self.source.consumer(self.ctx, partition.value),
+                within=self.options.retry_for,
+            )
             try:
                 yield from finished(self._drained(consumer), self.finish)
             finally:

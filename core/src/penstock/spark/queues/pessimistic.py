@@ -19,7 +19,7 @@ from penstock.contracts.queue import QueueSource
 from penstock.contracts.source import Context, Limit, Position
 from penstock.spark.commitlog import CommitLog, Watcher
 from penstock.spark.failures import speaker
-from penstock.spark.queues.backoff import connected
+from penstock.spark.patience import patiently
 from penstock.spark.queues.child import Task
 from penstock.spark.queues.options import QueueOptions
 from penstock.spark.queues.parts import carried
@@ -167,7 +167,9 @@ class _Line:
 
     def _available(self) -> int | None:
         """What the broker and the spool hold now; None if the broker cannot say."""
-        consumer = connected(self._source, self._ctx, 0, self._options.retry_for)
+        consumer = patiently(
+            lambda: self._source.consumer(self._ctx, 0), within=self._options.retry_for
+        )
         try:
             depth = consumer.depth()
         finally:

@@ -1,0 +1,59 @@
+"""The conformance suite of jms: `penstock conformance jms --server tcp://... --option jars=...`."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from penstock.conformance import Case, ConnectorSuite, Server
+from penstock.contracts import Context, Limit
+from penstock.contracts.options import parse
+from penstock_jms import connector
+from penstock_jms.source import JmsSource
+
+
+class TestJms(ConnectorSuite):
+    connector = "jms"
+    server = (
+        "the URL of its client library, such as tcp://localhost:61616, with --option jars=... and "
+        "where needed user and password; a broker that makes queues when they are first used"
+    )
+
+    @pytest.fixture
+    def case(self, penstock_server: Server) -> Iterator[Case]:
+        untried = penstock_server.untried
+        if "password" not in penstock_server.options:
+            untried["wrong_credentials"] = "the server was named without a password"
+        source, sink = penstock_server.options_of(connector)
+        detection = {"duplicate_detection": "artemis", **sink}
+        if detection["duplicate_detection"] == "none":
+            untried["exactly-once"] = "duplicate_detection=none: no broker finds duplicates"
+        place = {
+            "url": penstock_server.address,
+            "queue": f"conformance-{uuid.uuid4().hex}",
+            "event_time_property": "sent_at",
+        }
+        yield Case(
+            source={**source, **place},
+            sink={**detection, **place},
+            server=penstock_server.breakable,
+            proof=penstock_server.proof,
+            untried=untried,
+            wrong_credentials={"password": "wrong-canary"},
+            contradictory={"topic": "t"},
+        )
+        if penstock_server.breakable is None:
+            _emptied({**source, **place})
+
+
+def _emptied(place: Mapping[str, Any]) -> None:
+    """Leave nothing in a queue of somebody else's broker; JMS cannot remove the queue itself."""
+    consumer = parse(JmsSource, place).consumer(Context(), 0)
+    try:
+        while (lease := consumer.receive(Limit(), 0.5)) is not None:
+            lease.acknowledge()
+    finally:
+        consumer.close()
