@@ -11,7 +11,6 @@ from typing import Any, Literal
 import attrs
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.coders import jsonobjects, jsonread
 from penstock.coders.framing import HEADER, registry_ids
@@ -32,6 +31,7 @@ from penstock.coders.registry import (
 from penstock.coders.schema import holds, only, parse_schema
 from penstock.coders.text import is_utf8, utf8
 from penstock.contracts.coder import Coder, Decoded, Encoded, RowError
+from penstock.contracts.compute import pc
 from penstock.contracts.envelope import conform
 from penstock.contracts.errors import CodecError, OptionError, SchemaError
 from penstock.contracts.options import connector, option

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from penstock.coders.isolate import Suspect
 from penstock.coders.pieces import joined
+from penstock.contracts.compute import pc
 from penstock.contracts.errors import CodecError
 
 _ROW = re.compile(r"in row (\d+)")

@@ -7,10 +7,10 @@ import json
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.coders.pieces import joined, list_parts, per_list, scattered
 from penstock.contracts.coder import Encoded, RowError
+from penstock.contracts.compute import pc
 
 _NULL = b"null"
 _ESCAPED = '["\\\\\\x00-\\x1f]'

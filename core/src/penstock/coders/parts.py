@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from attrs import evolve
 
 from penstock.contracts.coder import Decoded, RowError
+from penstock.contracts.compute import pc
 
 
 def present(values: pa.Array) -> tuple[pa.Array, pa.Array | None]:

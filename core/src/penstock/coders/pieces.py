@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.coders.parts import binary, bytes_of
+from penstock.contracts.compute import pc
 
 
 def joined(*pieces: pa.Array | bytes) -> pa.Array:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import codecs
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.coders.isolate import isolate
 from penstock.coders.parts import assemble, lines_of, present, under
 from penstock.contracts.coder import Coder, Decoded, Encoded, RowError
+from penstock.contracts.compute import pc
 from penstock.contracts.options import connector, option
 
 _PLAIN = {"utf-8", "ascii"}

@@ -10,7 +10,6 @@ from typing import Literal
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from attrs import frozen
 
 from penstock.contracts import (
@@ -25,6 +24,7 @@ from penstock.contracts import (
     option,
 )
 from penstock.contracts import connector as configured
+from penstock.contracts.compute import pc
 from penstock.contracts.envelope import HEADERS, stamps
 from penstock.contracts.errors import OptionError, PositionError
 

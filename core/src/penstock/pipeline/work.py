@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from penstock.contracts.compute import pc
 from penstock.contracts.envelope import ERROR, PEN, PEN_FIELD, payload_schema, pen
 
 _MOST_TEXT = 16_000

@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.coders.ddl import parse_type
 from penstock.contracts import TIMESTAMP, Anything, Columns, Type, connector, option
+from penstock.contracts.compute import pc
 from penstock.contracts.errors import OptionError, SchemaError, did_you_mean
 from penstock.pipeline.annotations import signature
 from penstock.pipeline.functions import Function
