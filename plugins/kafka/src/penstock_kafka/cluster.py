@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from confluent_kafka import (
+    OFFSET_INVALID,
     Consumer,
     IsolationLevel,
     KafkaError,
@@ -105,7 +106,9 @@ class Cluster:
         request = {TopicPartition(t, p): spec for (t, p), spec in specs.items()}
         answers = self._ask(
             "asking for offsets",
-            lambda: self._done(self._admin.list_offsets(request, isolation_level=self._isolation)),
+            lambda: _known(
+                self._done(self._admin.list_offsets(request, isolation_level=self._isolation))
+            ),
         )
         return {(tp.topic, tp.partition): answer.offset for tp, answer in answers.items()}
 
@@ -176,3 +179,10 @@ class Cluster:
         if self._consumer is not None:
             self._consumer.close()
         self._admin = None
+
+
+def _known(answers: dict[Any, Any]) -> dict[Any, Any]:
+    """Refuse an answer that is none: a broker that just came back gives them without an error."""
+    if any(answer.offset == OFFSET_INVALID for answer in answers.values()):
+        raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
+    return answers
