@@ -1,8 +1,10 @@
 """Reading on a mock cluster: merged topics, brokers that err and go away."""
 
+from types import SimpleNamespace
+
 import pyarrow as pa
 import pytest
-from confluent_kafka import KafkaError, Producer
+from confluent_kafka import OFFSET_INVALID, KafkaError, Producer
 
 from penstock.contracts.errors import DataLossError, EphemeralReadError
 from penstock_kafka import clients
@@ -70,11 +72,35 @@ def test_a_partition_far_ahead_rests_until_the_others_come_near(cluster, fill, m
     assert ("a", 0) in removed
 
 
-def test_the_ends_of_partitions_outlast_leaders_that_move(cluster, fill):
+@pytest.mark.parametrize(
+    "error",
+    [
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.OFFSET_NOT_AVAILABLE,
+        KafkaError.KAFKA_STORAGE_ERROR,
+    ],
+)
+def test_the_ends_of_partitions_outlast_leaders_that_move(cluster, fill, error):
     fill(cluster.create_topic("t", 2), 1, range(1, 8))
     asked = Cluster(KafkaSource(servers=cluster.address, topics=["t"]))
-    cluster.fail(mockcluster.LIST_OFFSETS, *[KafkaError.NOT_LEADER_FOR_PARTITION] * 3)
+    cluster.fail(mockcluster.LIST_OFFSETS, *[error] * 3)
     assert asked.ends([("t", 0), ("t", 1)]) == {("t", 0): 0, ("t", 1): 7}
+    asked.close()
+
+
+def test_an_end_that_is_not_known_yet_is_asked_for_again(cluster, fill, monkeypatch):
+    fill(cluster.create_topic("t"), 0, range(1, 8))
+    asked = Cluster(KafkaSource(servers=cluster.address, topics=["t"]))
+    real, unknown = asked._done, [SimpleNamespace(offset=OFFSET_INVALID)]
+
+    def done(futures):
+        found = real(futures)
+        return dict.fromkeys(found, unknown.pop()) if unknown else found
+
+    monkeypatch.setattr(asked, "_done", done)
+    assert asked.ends([("t", 0)]) == {("t", 0): 7}
+    assert not unknown
     asked.close()
 
 
