@@ -115,6 +115,7 @@ def check(sink: KafkaSink) -> None:
                 who=WHO,
                 fix="create the topic, or correct the option topic",
             )
+        admin.poll(0)  # it tells its errors only to those who ask
         wrong = next(filter(refused, heard), None)
         if wrong is not None or time.monotonic() > deadline:
             raise write_fault("reaching the brokers", wrong or lost)
