@@ -43,14 +43,12 @@ def broker(tmp_path_factory):
     authority = Authority(tmp_path_factory.mktemp("certificates"))
     for made in running(Kafka(settings, tls=authority)):
         asked = admin.AdminClient({"bootstrap.servers": made.address})
-        changes = [
-            admin.UserScramCredentialUpsertion(
+        for kind in SCRAM.values():  # a request may alter a user only once
+            change = admin.UserScramCredentialUpsertion(
                 "reader", admin.ScramCredentialInfo(kind, 4096), PASSWORD.encode()
             )
-            for kind in SCRAM.values()
-        ]
-        for future in asked.alter_user_scram_credentials(changes).values():
-            future.result(30)
+            for future in asked.alter_user_scram_credentials([change]).values():
+                future.result(30)
         yield made
 
 
