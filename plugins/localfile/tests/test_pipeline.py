@@ -47,7 +47,7 @@ def test_a_record_that_cannot_be_read_is_a_dead_letter_and_the_rest_flows(tmp_pa
     (tmp_path / "in" / "a").write_bytes(data)
     flow = (
         pen.pipeline("files")
-        .source("localfile", path=str(tmp_path / "in"), format=form, schema=SCHEMA)
+        .source("localfile", name="files", path=str(tmp_path / "in"), format=form, schema=SCHEMA)
         .bounded()
         .sink("localfile", path=str(tmp_path / "out"), format="json")
     )
@@ -58,6 +58,7 @@ def test_a_record_that_cannot_be_read_is_a_dead_letter_and_the_rest_flows(tmp_pa
     (letter,) = letters.table().to_pylist()
     assert letter["original"] == bad
     assert letter["stamp"]["part"] == "a"
+    assert letter["node"] == "files"
     assert letter["message"]
     counts = replay(flow.graph, str(tmp_path / "state"), spark=spark)
     assert counts == {"replayed": 0, "failed": 0}

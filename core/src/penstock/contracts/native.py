@@ -37,6 +37,9 @@ class SparkRead:
         stamp: None: Spark cannot tell a record's place in its file.
         options: Of Spark's reader.
         rows: How many records there are; None: not known before they are read.
+        split: In a pipeline a task reads no more bytes than this, ...
+        tasks: ... and so many tasks at least share what there is: a batch that is read again must
+            lie in the same tasks, whatever machine that is on.
     """
 
     format: str
@@ -46,6 +49,8 @@ class SparkRead:
     stamp: Stamped | None = None
     options: Mapping[str, str] = field(factory=dict)
     rows: int | None = None
+    split: int = 64 << 20
+    tasks: int = 8
 
 
 class ReadsInSpark(ABC):

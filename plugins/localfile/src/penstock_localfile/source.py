@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 
+import attrs
 import pyarrow as pa
 
 from penstock.contracts import Context, Part, ReplayableSource, connector, option
@@ -55,7 +56,8 @@ class LocalFiles(FileOptions, ReplayableSource, ReadsInSpark):
         from penstock_localfile.engine.native import in_spark
 
         storage, _ = self._place()
-        return in_spark(storage, self.file_format(parts[0].learned), parts)
+        found = in_spark(storage, self.file_format(parts[0].learned), parts)
+        return found and attrs.evolve(found, split=self.split_bytes, tasks=self.parts)
 
     def check(self) -> None:
         """See that the folder is there and may be listed."""
