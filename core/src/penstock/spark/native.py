@@ -31,8 +31,9 @@ def native_frame(spark: SparkSession, read: SparkRead, *, stamps: bool = True) -
     None if Spark does not see exactly these files: it passes over some names.
     """
     reader = spark.read.format(read.format).schema(spark_schema(read.schema))
-    frame = reader.options(**read.options).load(list(read.paths))
-    if sorted(frame.inputFiles()) != sorted(f"file://{path}" for path in read.paths):
+    urls = [f"file://{path}" for path in read.paths]
+    frame = reader.options(**read.options).load(urls)
+    if sorted(frame.inputFiles()) != sorted(urls):
         return None
     own = [F.expr(text).alias(name) for name, text in read.columns.items()]
     if not stamps:
