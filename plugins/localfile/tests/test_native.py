@@ -44,7 +44,7 @@ def row(number):
         "name": f"Grüße {number}\n\0",
         "raw": bytes([number % 256, 255, 0]),
         "day": datetime.date(1500, 2, 28) + datetime.timedelta(number),
-        "at": datetime.datetime(1, 1, 1, 1, 1, 1, number, tzinfo=datetime.UTC),
+        "at": datetime.datetime(1000, 1, 1, 1, 1, 1, number, tzinfo=datetime.UTC),
         "price": decimal.Decimal(number) / 100,
     }
 

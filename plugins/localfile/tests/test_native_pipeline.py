@@ -34,8 +34,8 @@ def flow(tmp_path, function=None, schema="id BIGINT, name STRING", **options):
 
 
 def out(tmp_path):
-    lines = [line for p in (tmp_path / "out").glob("*.json") for line in p.open()]
-    rows = [json.loads(line) for line in lines]
+    files = (tmp_path / "out").glob("*.json")
+    rows = [json.loads(line) for p in files for line in p.read_text().splitlines()]
     return sorted((r["part"], r["position"], r["id"]) for r in rows)
 
 

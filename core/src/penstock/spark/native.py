@@ -72,6 +72,16 @@ def read_natively(
     return None if found is None else native_frame(spark, found, stamps=stamps)
 
 
+def _arranged(frame: DataFrame, schema: pa.Schema) -> DataFrame:
+    """The columns of a pipeline's rows; one that the files lack (`event_time`) is null."""
+    columns = []
+    for field in spark_schema(schema):
+        there = field.name in frame.columns
+        kept = F.col(f"`{field.name}`") if there else F.lit(None).cast(field.dataType)
+        columns.append(kept.alias(field.name))
+    return frame.select(*columns)
+
+
 @frozen
 class Unread(Fused):
     """What a stream gives whose rows Spark reads: its parts, as they were planned. Picklable."""
@@ -125,6 +135,7 @@ class NativeHead:
             spark.conf.set("spark.sql.files.openCostInBytes", str(1 << 20))
             spark.conf.set("spark.sql.files.minPartitionNum", str(found.tasks))
             frame = native_frame(spark, found)
+            frame = frame and _arranged(frame, self._reader.finish.schema)
         log.fix_reader(self._node, "penstock" if frame is None else "Spark")
         if found is None or frame is None:
             made = spark.range(0, len(parts), 1, max(len(parts), 1))

@@ -65,7 +65,7 @@ def _whole(storage: LocalStorage, parts: Sequence[Part]) -> dict[str, Logged] | 
         taken[path] = taken.get(path, 0) + piece.end - piece.start
         if files.setdefault(path, piece.file).version != piece.file.version:
             return None
-    if len(files) > MOST_FILES:
+    if not root or len(files) > MOST_FILES:
         return None
     for path, file in files.items():
         plain = _PLAIN.fullmatch(path) is not None and file.version == 1
@@ -94,7 +94,9 @@ def _parquet(
         columns={name: f"`{name}`" for name in columns.names},
         stamp=Stamped(
             origin=f"'{storage.origin}'",
-            part=f"substring(_metadata.file_path, {len('file://') + len(root) + 2})",
+            # The path may begin with file:/ or file:/// there.
+            part="substring(_metadata.file_path, "
+            f"instr(_metadata.file_path, '{root}/') + {len(root) + 1})",
             position="_metadata.row_index",
         ),
         options=_STRICT | {"datetimeRebaseMode": "CORRECTED", "mergeSchema": "false"},
