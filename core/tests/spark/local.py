@@ -61,7 +61,7 @@ class Session:
     """Conf and range."""
 
     def __init__(self) -> None:
-        self.conf = SimpleNamespace(set=lambda name, value: None)
+        self.conf = SimpleNamespace(get=lambda name: None, set=lambda name, value: None)
         self.told: dict[str, str] = {}
         self.sparkContext = SimpleNamespace(setLocalProperty=self.told.__setitem__)
 
