@@ -61,7 +61,7 @@ class Session:
     """Conf and range."""
 
     def __init__(self) -> None:
-        self.conf = SimpleNamespace(set=lambda name, value: None)
+        self.conf = SimpleNamespace(get=lambda name: None, set=lambda name, value: None)
         self.told: dict[str, str] = {}
         self.sparkContext = SimpleNamespace(setLocalProperty=self.told.__setitem__)
 
@@ -150,7 +150,7 @@ class Rig:
         batch: Any = unread(plan, session, made) if plan.through else read(plan, session)
         if self.tasks is not None:
             batch.partitions += [[] for _ in range(self.tasks - len(batch.partitions))]
-        made._streaming, made._once = {reader.name: batch}, {}
+        made._streaming, made._once, made._native = {reader.name: batch}, {}, {}
         drain = Drain(plan, made, self.checkpoint, self.letters)
         drain(batch, number)
         return drain

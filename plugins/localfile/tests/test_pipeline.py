@@ -13,7 +13,7 @@ from penstock.spark.checkpoint import Checkpoint
 from penstock.spark.deadletters import DeadLetters
 from penstock.spark.replay import replay
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = pytest.mark.spark
 SCHEMA = "id INT, name STRING"
 GOOD = [{"id": 1, "name": "a"}, {"id": 3, "name": "c"}]
 
@@ -47,17 +47,19 @@ def test_a_record_that_cannot_be_read_is_a_dead_letter_and_the_rest_flows(tmp_pa
     (tmp_path / "in" / "a").write_bytes(data)
     flow = (
         pen.pipeline("files")
-        .source("localfile", path=str(tmp_path / "in"), format=form, schema=SCHEMA)
+        .source("localfile", name="files", path=str(tmp_path / "in"), format=form, schema=SCHEMA)
         .bounded()
         .sink("localfile", path=str(tmp_path / "out"), format="json")
     )
     flow.run(checkpoint=str(tmp_path / "state"))
-    lines = [line for p in (tmp_path / "out").glob("*.json") for line in p.open()]
-    assert [json.loads(line) for line in lines] == GOOD
+    files = (tmp_path / "out").glob("*.json")
+    rows = [json.loads(line) for p in files for line in p.read_text().splitlines()]
+    assert rows == [{**good, "event_time": None} for good in GOOD]
     letters = DeadLetters(Checkpoint(str(tmp_path / "state")).dead_letters)
     (letter,) = letters.table().to_pylist()
     assert letter["original"] == bad
     assert letter["stamp"]["part"] == "a"
+    assert letter["node"] == "files"
     assert letter["message"]
     counts = replay(flow.graph, str(tmp_path / "state"), spark=spark)
     assert counts == {"replayed": 0, "failed": 0}

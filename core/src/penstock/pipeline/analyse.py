@@ -12,6 +12,7 @@ from penstock.pipeline.passes.fusion import fuse, through
 from penstock.pipeline.passes.guarantees import guarantees
 from penstock.pipeline.passes.letters import dead_letters
 from penstock.pipeline.passes.letters import notes as letters_notes
+from penstock.pipeline.passes.native import natives
 from penstock.pipeline.passes.network import network
 from penstock.pipeline.passes.resolve import resolve
 from penstock.pipeline.passes.staging import staged
@@ -42,6 +43,8 @@ def analyse(graph: Graph) -> Plan:
     whole = through(fused, segments, set(on_disk)) if THROUGH else None
     if whole is not None:
         fused = tuple(evolve(stage, runs="reader") for stage in fused)
+    native = natives(fused, segments, whole)
+    fused = tuple(evolve(s, runs="spark") if s.name in native else s for s in fused)
     phases = (
         Phase("declared", declared),
         Phase("network", laid),
@@ -50,6 +53,7 @@ def analyse(graph: Graph) -> Plan:
     )
     notes += unbound(graph, fused) + letters_notes(letters) + _order(fused)
     notes += tuple(f"{name}: batches are staged, {why}" for name, why in on_disk.items())
+    notes += tuple(f"{name}: {why}" for name, why in native.items())
     return Plan(
         graph,
         fused,
@@ -60,6 +64,7 @@ def analyse(graph: Graph) -> Plan:
         staged=frozenset(on_disk),
         dead_letters=letters,
         through=whole,
+        native=frozenset(native),
     )
 
 

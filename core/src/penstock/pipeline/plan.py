@@ -131,6 +131,7 @@ class Plan:
         staged: The sinks that must find their batch on disk, whatever attempt this is.
         dead_letters: The sink they go to beside the checkpoint, if there is one.
         through: The writer whose rows the reader's own tasks write, if there is one.
+        native: The sources that Spark reads itself, where their files allow it.
     """
 
     graph: Graph
@@ -142,6 +143,7 @@ class Plan:
     staged: frozenset[str] = frozenset()
     dead_letters: Stage | None = None
     through: str | None = None
+    native: frozenset[str] = frozenset()
 
     def __iter__(self) -> Iterator[Stage]:
         return iter(self.stages)

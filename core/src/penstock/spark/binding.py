@@ -58,7 +58,7 @@ class Decoded:
 
 def read_schema(name: str, options: Mapping[str, str]) -> StructType:
     """What a read of this connector gives."""
-    source, settings = _source(name, options)
+    source, settings = source_of(name, options)
     with told(speaker(name), source, "finding the schema"):
         schema = source.schema()
     decoding = _decoding(name, schema, settings)
@@ -67,8 +67,8 @@ def read_schema(name: str, options: Mapping[str, str]) -> StructType:
 
 def batch_reader(name: str, options: Mapping[str, str], schema: StructType) -> DataSourceReader:
     """A batch read of a connector, in the columns of `schema`."""
-    source, settings = _source(name, options)
-    finish, ctx = _finish(name, source, settings, schema), _context(name, settings)
+    source, settings = source_of(name, options)
+    finish, ctx = _finish(name, source, settings, schema), context_of(name, settings)
     if isinstance(source, QueueSource):
         from penstock.spark import queues
 
@@ -80,8 +80,8 @@ def stream_reader(
     name: str, options: Mapping[str, str], schema: StructType
 ) -> DataSourceStreamReader:
     """A stream read of a connector, in the columns of `schema`."""
-    source, settings = _source(name, options)
-    finish, ctx = _finish(name, source, settings, schema), _context(name, settings)
+    source, settings = source_of(name, options)
+    finish, ctx = _finish(name, source, settings, schema), context_of(name, settings)
     if isinstance(source, QueueSource):
         from penstock.spark import queues
 
@@ -105,7 +105,8 @@ def stream_writer(
     return StreamWriter(speaker(name), sink, ctx, arrow_schema(schema), overwrite)
 
 
-def _source(name: str, options: Mapping[str, str]) -> tuple[ReplayableSource | QueueSource, Any]:
+def source_of(name: str, options: Mapping[str, str]) -> tuple[ReplayableSource | QueueSource, Any]:
+    """A connector's source, and how its records come into the query."""
     found = registry.connector(name)
     if found.source is None:
         raise DeclareError(
@@ -164,5 +165,6 @@ def _sink(name: str, options: Mapping[str, str]) -> tuple[Any, Context]:
     return sink, Context(node=name, state=settings.state)
 
 
-def _context(name: str, settings: Any) -> Context:
+def context_of(name: str, settings: Any) -> Context:
+    """Who asks, where there is no pipeline."""
     return Context(node=name, state=settings.state)

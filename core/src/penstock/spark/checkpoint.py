@@ -149,6 +149,24 @@ class BatchLog:
                 "be changed once this batch is done",
             )
 
+    def fix_reader(self, source: str, reader: str) -> None:
+        """Log who reads a source's share: each lays its rows out in tasks in its own way.
+
+        Raises:
+            LayoutError: in an earlier attempt at this batch it was another.
+        """
+        before = next((f["by"] for f in self._lines() if f.get("reader") == source), None)
+        if before is None:
+            self._append({"reader": source, "by": reader})
+        elif before != reader:
+            raise LayoutError(
+                f"the batch {self.number} was begun by another reader",
+                who=source,
+                expected=before,
+                got=f"{reader}: the files are not as they were",
+                fix="put the files back as they were when the batch was begun",
+            )
+
     def finished(self, sink: str) -> bool:
         """Whether a sink has finished this batch."""
         return any(fact.get("finished") == sink for fact in self._lines())

@@ -119,6 +119,7 @@ class Drain:
                 outcome = self._write(segment, sources, number, log)
                 if outcome is not None:
                     outcomes.append(outcome)
+        self.made.verify()
         points.reached("tasks-written", batch=number)
         self._publish(number, outcomes, sources)
         for outcome in outcomes:
@@ -191,7 +192,7 @@ class Drain:
         points.reached("sink-finished", batch=outcome.batch.number, node=stage_.node)
 
     def _count(self, number: int, outcomes: list[Outcome], sources: Sources) -> None:
-        counts = sum((s.counts for s in sources.staged.values()), Counts())
+        counts = sum((s.counts for s in sources.staged.values()), self.made.counted())
         for outcome in outcomes:
             counts = sum((share.counts for share in outcome.shares), counts)
             if outcome.staged is not None:

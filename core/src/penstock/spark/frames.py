@@ -43,7 +43,7 @@ def loaded(who: str, source: SparkSource, spark: SparkSession) -> DataFrame:
 def enveloped(frame: DataFrame, source: SparkSource) -> DataFrame:
     """The record's own columns, `event_time`, and `_pen` made of what the options name."""
     if is_envelope(arrow_schema(frame.schema)):
-        meta = _pen({name: F.col(name) for name in _ENVELOPE})
+        meta = pen_of({name: F.col(name) for name in _ENVELOPE})
         return frame.select("value", "event_time", meta.alias("_pen"))
     if "_pen" in frame.columns:
         own = [name for name in frame.columns if name not in ("_pen", "event_time")]
@@ -65,7 +65,7 @@ def enveloped(frame: DataFrame, source: SparkSource) -> DataFrame:
     columns: list[Any] = _quoted(own)
     if source.value is not None:
         columns = [F.col(f"`{source.value}`").cast("binary").alias("value")]
-    return frame.select(*columns, _event_time(frame, source), _pen(given).alias("_pen"))
+    return frame.select(*columns, _event_time(frame, source), pen_of(given).alias("_pen"))
 
 
 def _quoted(names: list[str]) -> list[Any]:
@@ -78,7 +78,8 @@ def _event_time(frame: DataFrame, source: SparkSource) -> Column:
     return found.cast("timestamp").alias("event_time")
 
 
-def _pen(given: dict[str, Column]) -> Column:
+def pen_of(given: dict[str, Column]) -> Column:
+    """A `_pen` column; what is not given is null."""
     fields = [given.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in _PEN_FIELDS]
     return F.struct(*fields)
 

@@ -13,7 +13,7 @@ from attrs import frozen
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
-from penstock.contracts.envelope import is_envelope, undecoded
+from penstock.contracts.envelope import ERROR, PEN, PEN_FIELD, is_envelope, pen, undecoded
 from penstock.contracts.queue import QueueSource
 from penstock.contracts.source import Context, ReplayableSource
 from penstock.pipeline.chain import Chain
@@ -37,7 +37,7 @@ class Fused:
 
     def run(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, Counts]:
         """The rows after the last fused stage, and what each stage counted."""
-        given = undecoded(rows) if is_envelope(rows.schema) else rows
+        given = undecoded(rows) if is_envelope(rows.schema) else failed_at(self.node, rows)
         done, counts = self.chain.run(given)
         return done, counts + Counts({self.node: Count(rows_out=rows.num_rows)})
 
@@ -49,6 +49,23 @@ class Fused:
         """Rows and their tally in one batch, for readers that see batches one by one."""
         done, counts = self.run(rows)
         return pa.concat_batches([done, self.tally(counts)])
+
+
+def failed_at(node: str, rows: pa.RecordBatch) -> pa.RecordBatch:
+    """A source's rows; those it could not read name the node that it is in this pipeline."""
+    at = rows.schema.get_field_index("_pen")
+    if at < 0:
+        return rows
+    meta = rows.column(at)
+    error = meta.field("error")
+    if error.null_count == len(error):
+        return rows
+    told = {name: error.field(name) for name in ERROR.names} | {"node": pa.repeat(node, len(error))}
+    named = pa.StructArray.from_arrays(
+        list(told.values()), fields=list(ERROR), mask=error.is_null()
+    )
+    parts = {f.name: meta.field(f.name) for f in PEN} | {"error": named}
+    return rows.set_column(at, PEN_FIELD, pen(len(error), **parts))
 
 
 def fused_format(

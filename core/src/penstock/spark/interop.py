@@ -2,28 +2,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 from attrs import frozen
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from penstock.contracts.envelope import PEN_FIELD, TIMESTAMP, is_envelope
-from penstock.contracts.errors import SchemaError
+from penstock.contracts.errors import SchemaError, did_you_mean
 from penstock.pipeline.chain import Chain
+from penstock.spark.binding import context_of, read_schema, source_of
 from penstock.spark.decoding import chained, decoder
+from penstock.spark.failures import speaker
+from penstock.spark.native import read_natively
 from penstock.spark.types import arrow_schema, spark_schema
 
 
-def read(spark: SparkSession, name: str, *, stream: bool = False, **options: Any) -> DataFrame:
-    """A connector as a DataFrame: `pen.read(spark, "kafka", topic="orders")`."""
+def read(
+    spark: SparkSession,
+    name: str,
+    *,
+    stream: bool = False,
+    columns: Sequence[str] | None = None,
+    **options: Any,
+) -> DataFrame:
+    """A connector as a DataFrame: `pen.read(spark, "kafka", topic="orders")`.
+
+    Where Spark's own readers give the same rows of a source's files, a batch read is theirs, of
+    the files that are there now. With `columns` no others are read, and they cost nothing.
+
+    Raises:
+        SchemaError: the source has no such column.
+    """
     from penstock.contracts.values import to_text
 
-    reader = spark.readStream if stream else spark.read
     given = {key: to_text(value) for key, value in options.items()}
-    return reader.format(f"penstock.{name}").options(**given).load()
+    narrow = None if columns is None else _narrowed(read_schema(name, given), columns)
+    if not stream:
+        source, settings = source_of(name, given)
+        if settings.coder is None and not settings.coder_options:
+            ctx = context_of(name, settings)
+            found = read_natively(spark, speaker(name), source, ctx, columns)
+            if found is not None:
+                return found if narrow is None else found.select(*_quoted(narrow.names))
+    reader = (spark.readStream if stream else spark.read).format(f"penstock.{name}")
+    if narrow is not None:
+        reader = reader.schema(narrow)
+    return reader.options(**given).load()
+
+
+def _narrowed(schema: StructType, columns: Sequence[str]) -> StructType:
+    for name in columns:
+        if name not in schema.names:
+            raise SchemaError(
+                f"there is no column {name}",
+                expected="some of " + ", ".join(schema.names),
+                got=", ".join(columns),
+                fix=did_you_mean(name, schema.names),
+            )
+    return StructType([schema[name] for name in columns])
+
+
+def _quoted(names: Sequence[str]) -> list[str]:
+    return [f"`{name}`" for name in names]
 
 
 @frozen

@@ -21,13 +21,16 @@ from penstock.contracts.errors import MaterialiseError
 from penstock.contracts.sink import Batch
 from penstock.contracts.source import Context
 from penstock.pipeline.chain import Chain
+from penstock.pipeline.counts import Counts
 from penstock.pipeline.ends import SparkSource
 from penstock.pipeline.plan import MergeSort, Plan, Segment, Split, Stage
 from penstock.spark.checkpoint import Checkpoint
 from penstock.spark.failures import speaker, told
 from penstock.spark.frames import Once, loaded
 from penstock.spark.fused import Fused, fused_format
+from penstock.spark.native import NativeHead, Unread
 from penstock.spark.shares import write_task
+from penstock.spark.source import BatchReader
 from penstock.spark.through import Through
 from penstock.spark.types import arrow_schema, spark_schema
 
@@ -64,6 +67,7 @@ class Materialised:
         self.query = query
         self._streaming: dict[str, DataFrame] = {}
         self._once: dict[str, DataFrame] = {}
+        self._native: dict[str, NativeHead] = {}
         for segment in plan.segments:
             if segment.runs == "reader":
                 self._streaming[segment.name] = self._read(segment)
@@ -125,6 +129,8 @@ class Materialised:
                 name: batch.where(F.col(_FROM) == index).select(f"s{index}.*")
                 for index, name in enumerate(heads)
             }
+        for name, head in self._native.items():
+            found[name] = head.frame(found[name], self.checkpoint.batch(number))
         if number == 0:
             found |= self._once
         for segment in self.plan.segments:
@@ -133,6 +139,19 @@ class Materialised:
             if segment.name in found:
                 found[segment.name] = forked(segment, found[segment.name])
         return found
+
+    def counted(self) -> Counts:
+        """The rows of the last batch that Spark read itself, which no reader of ours counted."""
+        return sum((head.counts for head in self._native.values()), Counts())
+
+    def verify(self) -> None:
+        """See that the files Spark has read are still those of the batch.
+
+        Raises:
+            DataLossError: one has changed under its hands.
+        """
+        for head in self._native.values():
+            head.verify()
 
     def chain(self, segment: Segment, schema: pa.Schema) -> Chain | None:
         """The Python stages of a segment over rows of a schema; None if it has none."""
@@ -150,6 +169,11 @@ class Materialised:
         finish = Fused(stage.name, Chain(self.plan.chain(segment), given))
         if self.plan.through is not None:
             finish = self._through(finish)
+        if stage.name in self.plan.native:
+            ctx, settings = self.context(stage.node), self._settings(stage, segment)
+            head = NativeHead(BatchReader(who, source, ctx, finish, settings), stage.name)
+            self._native[segment.name] = head
+            finish = Unread(finish.node, finish.chain)
         return self._stream(stage, source, finish, self._settings(stage, segment))
 
     def _through(self, finish: Fused) -> Through:

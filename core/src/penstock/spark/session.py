@@ -80,7 +80,7 @@ def settled(conf: RuntimeConfig) -> None:
     # Adaptive execution may change the number of tasks between a batch and its replay.
     conf.set("spark.sql.adaptive.enabled", "false")
     for key, value in ARROW.items():
-        if conf.get(key, None) == _SPARKS_OWN[key]:
+        if conf.get(key) == _SPARKS_OWN[key]:
             conf.set(key, value)
 
 

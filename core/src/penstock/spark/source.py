@@ -63,6 +63,14 @@ class Writes(Finish, Protocol):
         """Write; one row of `schema` that tells what was done."""
 
 
+@runtime_checkable
+class HandsOn(Finish, Protocol):
+    """A finish that takes a part as it was planned: what is in it is read elsewhere."""
+
+    def hand_on(self, part: Part, index: int) -> pa.RecordBatch:
+        """The row that carries it."""
+
+
 class PlannedPart(InputPartition):
     """One part of a source, on its way to a task."""
 
@@ -87,7 +95,9 @@ class _Reading:
         """Read a part; each batch leaves in exactly the declared schema."""
         if not isinstance(partition, PlannedPart):  # Spark's stand-in for "no partitions"
             return
-        if isinstance(self.finish, Writes) and self.finish.asked():
+        if isinstance(self.finish, HandsOn):
+            yield self.finish.hand_on(partition.part, partition.value)
+        elif isinstance(self.finish, Writes) and self.finish.asked():
             yield self.finish.write(self._rows(partition))
         else:
             yield from self._rows(partition)

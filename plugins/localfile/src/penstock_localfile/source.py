@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+import attrs
 import pyarrow as pa
 
 from penstock.contracts import Context, Part, ReplayableSource, connector, option
+from penstock.contracts.native import ReadsInSpark, SparkRead
 from penstock_localfile.engine.batches import joined
 from penstock_localfile.engine.discovery import Rules
 from penstock_localfile.engine.local import LocalStorage
@@ -17,7 +19,7 @@ from penstock_localfile.engine.planner import FilePlanner
 
 
 @connector
-class LocalFiles(FileOptions, ReplayableSource):
+class LocalFiles(FileOptions, ReplayableSource, ReadsInSpark):
     """Reads the files of a folder that every node sees, each once, and new ones as they come."""
 
     path: str = option(
@@ -44,6 +46,18 @@ class LocalFiles(FileOptions, ReplayableSource):
         storage, _ = self._place()
         form = self.file_format(part.learned)
         yield from joined(rows for piece in part.ranges for rows in form.read(storage, piece))
+
+    def reads_in_spark(self, *, stamps: bool) -> bool:
+        """Parquet, and lines without their stamps."""
+        return self.format == "parquet" or (self.format == "lines" and not stamps)
+
+    def in_spark(self, parts: Sequence[Part], *, stamps: bool) -> SparkRead | None:
+        """The files of some parts, if Spark's reader gives the same rows of them."""
+        from penstock_localfile.engine.native import in_spark
+
+        storage, _ = self._place()
+        found = in_spark(storage, self.file_format(parts[0].learned), parts)
+        return found and attrs.evolve(found, split=self.split_bytes, tasks=self.parts)
 
     def check(self) -> None:
         """See that the folder is there and may be listed."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import ftplib
 import json
 from collections.abc import Iterator, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from attrs import evolve, frozen
@@ -61,6 +62,16 @@ class FsspecStorage(Storage):
                 f"fsspec cannot reach the URL: {error}",
                 got=self.url,
                 fix="install the package that the message names",
+            ) from error
+        except ftplib.error_perm as error:  # FTP alone logs in before it is asked for anything
+            raise ReadError(
+                f"the server does not let us in: {error}",
+                got=self.url,
+                fix="see fs.username and fs.password",
+            ) from error
+        except (ftplib.Error, OSError) as error:
+            raise EphemeralReadError(
+                f"the server cannot be reached: {error}", got=self.url
             ) from error
         return fs, root.rstrip("/")
 
@@ -297,8 +308,18 @@ def _argument(name: str, text: str) -> Any:
         raise OptionError(f"the option fs.{name} is no JSON: {error}") from None
 
 
+def _told(when: str) -> datetime | int:
+    """The time that an FTP server tells: digits, and UTC."""
+    try:
+        return datetime.strptime(when[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
+    except ValueError:
+        return 0
+
+
 def _entry(path: bytes, facts: dict[str, Any]) -> Entry:
     when = next((facts[name] for name in _TIMES if facts.get(name)), 0)
+    if isinstance(when, str):
+        when = _told(when)
     if isinstance(when, datetime):
         when = when.timestamp()
     moment = int(float(when) * 1e9) if isinstance(when, int | float) else 0

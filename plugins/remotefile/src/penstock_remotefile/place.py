@@ -69,6 +69,14 @@ class RemotePlace(Configured):
                 "a password in the URL would be seen in plans and logs",
                 fix="take it out of the URL and give password=${env:NAME}",
             )
+        far = parts.hostname not in ("localhost", "127.0.0.1", "::1")
+        told = self.scheme != "ftp" or "password" not in self.fs or "tls" in self.fs
+        if far and not told:
+            raise OptionError(
+                "the password would go over the net in the clear",
+                got=self.url,
+                fix="set fs.tls=true, or fs.tls=false if that is what you want",
+            )
         if self.url and not parts.scheme:
             raise OptionError(
                 "the URL has no scheme", expected="sftp://, https://, s3://, ...", got=self.url

@@ -141,7 +141,7 @@ class LinesEncoding(Encoding):
             ]
             rejected = Rejected(bad, reasons)
             values = values.filter(pc.invert(broken))
-        return _joined(values), rejected
+        return joined(values), rejected
 
 
 @frozen
@@ -172,7 +172,7 @@ class CsvEncoding(Encoding):
         return BytesSheet(out, self._encode, head if self.header else b"")
 
     def _encode(self, rows: pa.RecordBatch) -> tuple[bytes, None]:
-        return _joined(csv_rows(rows, self.delimiter, self.quote, self.null)), None
+        return joined(csv_rows(rows, self.delimiter, self.quote, self.null)), None
 
 
 @frozen
@@ -188,10 +188,10 @@ class JsonEncoding(Encoding):
     def _encode(self, rows: pa.RecordBatch) -> tuple[bytes, Rejected | None]:
         done = json_rows(rows, b"", b"")
         if not done.errors:
-            return _joined(done.values), None
+            return joined(done.values), None
         bad = pa.array([e.row for e in done.errors], pa.int32())
         rejected = Rejected(rows.take(bad), [e.message for e in done.errors])
-        return _joined(done.values.drop_null()), rejected
+        return joined(done.values.drop_null()), rejected
 
 
 @frozen
@@ -245,13 +245,14 @@ def packing(out: Counting, packed: Packed) -> IO[bytes] | Counting:
     return out
 
 
-def _joined(values: pa.Array) -> bytes:
+def joined(values: pa.Array) -> bytes:
+    """Values, each with a line end after it."""
     if len(values) == 0:
         return b""
     offsets = pa.array([0, len(values)], pa.int32())
     binary = values.cast(pa.binary())
-    joined = pc.binary_join(pa.ListArray.from_arrays(offsets, binary), b"\n")
-    return cast(bytes, joined[0].as_py()) + b"\n"
+    whole = pc.binary_join(pa.ListArray.from_arrays(offsets, binary), b"\n")
+    return cast(bytes, whole[0].as_py()) + b"\n"
 
 
 def is_bytes_like(kind: pa.DataType) -> bool:

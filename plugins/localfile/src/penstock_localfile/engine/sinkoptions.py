@@ -21,14 +21,21 @@ if TYPE_CHECKING:
 _NAME = "part-{batch:08d}-{partition:05d}-{roll:03d}-{id}"
 
 
+def xml_name(text: str) -> str | None:
+    """A check."""
+    plain = text.isascii() and text.replace("-", "_").replace(".", "_").isidentifier()
+    return None if plain and text[0] not in "-." else "must be an XML name of ASCII characters"
+
+
 @connector
 class FileSinkOptions(Configured):
     """The options of a sink of files, without those that say where they go."""
 
-    format: Literal["lines", "csv", "json", "parquet", "avro", "files"] = option(
+    format: Literal["lines", "csv", "json", "parquet", "avro", "xml", "files"] = option(
         default="lines",
         doc="`lines`: a line per row of one column; `csv`, `json`, `parquet`, `avro`: all "
-        "columns; `files`: each row is a whole file, named by its key (file for a file).",
+        "columns; `xml`: an element per row, of all columns or as it is in a binary `value`; "
+        "`files`: each row is a whole file, named by its key (file for a file).",
     )
     compression: Packed = option(default="none", doc="Compress files; the suffix tells.")
     file_name: str | None = option(
@@ -55,6 +62,10 @@ class FileSinkOptions(Configured):
     delimiter: str = option(default=",", doc="csv: between fields.", check=one_character)
     quote: str = option(default='"', doc="csv: around fields.", check=one_character)
     null: str = option(default="", doc="csv: what null is written as.")
+    root: str = option(default="rows", doc="xml: the element around all others.", check=xml_name)
+    element: str = option(
+        default="row", doc="xml: the element that a row's columns make.", check=xml_name
+    )
     convert: str = option(
         default="",
         doc="files: a function from a file's bytes to its output's bytes, as `module:function`.",
@@ -177,5 +188,11 @@ class FileSinkOptions(Configured):
             "json": e.JsonEncoding,
             "parquet": lambda: e.ParquetEncoding(self.compression),
             "avro": lambda: e.AvroEncoding(self.compression),
+            "xml": self._xml,
         }
         return made[self.format]()  # type: ignore[no-any-return]
+
+    def _xml(self) -> Encoding:
+        from penstock_localfile.engine.xmlfile import XmlEncoding
+
+        return XmlEncoding(self.root, self.element)
