@@ -21,7 +21,6 @@ _PASSING = {
     KafkaError._ALL_BROKERS_DOWN,
     KafkaError._NOENT,  # no partition has a leader just now: its brokers are away
     KafkaError._WAIT_COORD,
-    KafkaError._NOENT,  # the leader of a partition is not known at this moment
     KafkaError._MSG_TIMED_OUT,
     KafkaError._TIMED_OUT_QUEUE,
     KafkaError._PURGE_QUEUE,
