@@ -64,6 +64,8 @@ def tokens():
             token = ".".join([_part({"alg": "none", "typ": "JWT"}), _part(claims), ""])
             body = json.dumps({"access_token": token, "token_type": "bearer", "expires_in": 3600})
             self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body.encode())
 
