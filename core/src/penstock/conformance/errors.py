@@ -95,8 +95,7 @@ class ErrorClauses(Once):
             assert run.bad, "no record was refused: nothing is proved"
             _same(run, run.first, set(run.wanted) - set(run.bad), "arrived")
             rows = run.letters.to_pylist()
-            ids = rig.ids(run.letters.select(["original"]).rename_columns(["value"]).to_batches())
-            _same(run, ids if rig.case.identify is None else _own(rows), set(run.bad), "letters")
+            _same(run, _named(rig, run.letters), set(run.bad), "letters")
             for letter in rows:
                 assert letter["node"] == CHECK, f"{run.side}: failed at {letter['node']}"
                 assert CAUSE in letter["message"], f"{run.side}: the cause is {letter['message']}"
@@ -219,8 +218,11 @@ def _bad(rig: Rig, side: str, oracle: Oracle) -> list[str]:
     return [id for id, value in zip(rig.ids(rows), values, strict=True) if refused(value)]
 
 
-def _own(letters: list[dict[str, object]]) -> list[str]:
-    return [str(letter["id"]) for letter in letters]
+def _named(rig: Rig, letters: pa.Table) -> list[str]:
+    """The ids of dead letters: in their bytes, or as the case finds a record's own."""
+    if rig.case.identify is None:
+        return rig.ids(letters.select(["original"]).rename_columns(["value"]).to_batches())
+    return [str(id) for id in letters["id"].to_pylist()]
 
 
 def _same(run: Refused, found: list[str], wanted: set[str], what: str) -> None:

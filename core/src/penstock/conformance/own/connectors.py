@@ -52,12 +52,12 @@ class TestStdout(ConnectorSuite):
         Spark's, or a driver that was started and killed."""
         here: list[bytes] = []
         logs = tmp_path_factory.getbasetemp()
-        known = set(logs.glob("rig*/sink/driver.log"))
+        known = set(logs.glob("rig[0-9]*/sink/driver.log"))
         before = len(_from_spark())
 
         def read_back() -> Sequence[bytes]:
             here.extend(PRINTED.findall(capsys.readouterr().out.encode()))
-            fresh = sorted(set(logs.glob("rig*/sink/driver.log")) - known)
+            fresh = sorted(set(logs.glob("rig[0-9]*/sink/driver.log")) - known)
             killed = [line for log in fresh for line in PRINTED.findall(log.read_bytes())]
             return [*here, *_from_spark()[before:], *killed]
 
