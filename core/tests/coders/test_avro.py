@@ -298,6 +298,16 @@ def test_a_container_file_cannot_grow_without_bound():
     assert "max_size" in coder.decode(binary(out.getvalue())).errors[0].message
 
 
+def test_a_container_file_whose_schema_holds_itself_is_refused():
+    link = {"type": "record", "name": "l", "fields": [{"name": "next", "type": ["null", "l"]}]}
+    out = io.BytesIO()
+    fastavro.writer(out, fastavro.parse_schema(link), [{"next": {"next": None}}])
+    flat = {"type": "record", "name": "l", "fields": [{"name": "next", "type": "null"}]}
+    done = AvroCoder(schema=flat, framing="container").decode(binary(out.getvalue()))
+    assert [error.row for error in done.errors] == [0]
+    assert "the schema in the container file" in done.errors[0].message
+
+
 def test_rows_that_avro_cannot_hold_are_errors_of_their_own():
     schema = {
         "type": "record",

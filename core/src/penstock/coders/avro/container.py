@@ -13,7 +13,8 @@ from typing import Any
 
 import fastavro
 
-from penstock.contracts.errors import CodecError
+from penstock.coders.avro.types import parse
+from penstock.contracts.errors import CodecError, SchemaError
 
 MAGIC = b"Obj\x01"
 SYNC = bytes.fromhex("50656e73746f636b2061766f20202020")
@@ -47,11 +48,12 @@ def records(data: bytes, reader: Any, limit: int) -> list[Any]:
     stream = io.BytesIO(data)
     try:
         head: Any = fastavro.schemaless_reader(stream, fastavro.parse_schema(_HEADER), None)
-        writer = fastavro.parse_schema(json.loads(head["meta"]["avro.schema"]))
-    except (*_BROKEN, fastavro.schema.SchemaParseException, RecursionError):
+        schema = json.loads(head["meta"]["avro.schema"])
+    except (*_BROKEN, RecursionError):
         raise CodecError("it is no Avro container file") from None
     if head["magic"] != MAGIC:
         raise CodecError("it is no Avro container file")
+    writer = _writer(schema)
     codec = head["meta"].get("avro.codec", b"null")
     found: list[Any] = []
     while stream.tell() < len(data):
@@ -70,6 +72,20 @@ def records(data: bytes, reader: Any, limit: int) -> list[Any]:
         if stream.read(16) != head["sync"]:
             raise CodecError("a block of the container file does not end with the sync marker")
     return found
+
+
+def _writer(schema: Any) -> Any:
+    """A file's own schema, as fastavro takes it.
+
+    One that holds itself is refused: fastavro would follow its data until the stack is at its end.
+    """
+    try:
+        parse(schema)
+        return fastavro.parse_schema(schema)
+    except SchemaError as error:
+        raise CodecError(f"the schema in the container file: {error.message}") from None
+    except (*_BROKEN, fastavro.schema.SchemaParseException, RecursionError):
+        raise CodecError("the schema in the container file is none") from None
 
 
 def _block(block: bytes, count: int, writer: Any, reader: Any) -> list[Any]:
