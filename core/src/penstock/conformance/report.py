@@ -148,8 +148,8 @@ def run(
             "the conformance suite needs pytest", fix='pip install "penstock[conformance]"'
         )
     # Not as arguments: other users of the machine can read those, and passwords may be in them.
-    whole = {**(os.environ if env is None else env), **naming(server, options or {}, emulator)}
-    whole = {**QUICK_JAVA, **whole}
+    said = naming(server, options or {}, emulator)
+    whole = {**QUICK_JAVA, **(os.environ if env is None else env), **said}
     files = _given(tests) if tests is not None else _found(name, whole)
     with tempfile.TemporaryDirectory(prefix="penstock-conformance-") as folder:
         written = Path(folder) / "report.json"

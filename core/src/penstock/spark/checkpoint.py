@@ -136,10 +136,8 @@ class BatchLog:
         Raises:
             LayoutError: an earlier attempt at this batch had another layout.
         """
-        before = next((f["tasks"] for f in self._lines() if f.get("layout") == sink), None)
-        if before is None:
-            self._append({"layout": sink, "tasks": partitions})
-        elif before != partitions:
+        before = self._first("layout", sink, "tasks", partitions)
+        if before != partitions:
             raise LayoutError(
                 f"the batch {self.number} was begun with another number of tasks",
                 who=sink,
@@ -155,10 +153,8 @@ class BatchLog:
         Raises:
             LayoutError: in an earlier attempt at this batch it was another.
         """
-        before = next((f["by"] for f in self._lines() if f.get("reader") == source), None)
-        if before is None:
-            self._append({"reader": source, "by": reader})
-        elif before != reader:
+        before = self._first("reader", source, "by", reader)
+        if before != reader:
             raise LayoutError(
                 f"the batch {self.number} was begun by another reader",
                 who=source,
@@ -166,6 +162,14 @@ class BatchLog:
                 got=f"{reader}: the files are not as they were",
                 fix="put the files back as they were when the batch was begun",
             )
+
+    def _first(self, fact: str, node: str, key: str, value: Any) -> Any:
+        """What the first attempt at this batch logged of a node; this one, if none did."""
+        before = next((f[key] for f in self._lines() if f.get(fact) == node), None)
+        if before is None:
+            self._append({fact: node, key: value})
+            return value
+        return before
 
     def finished(self, sink: str) -> bool:
         """Whether a sink has finished this batch."""

@@ -19,7 +19,7 @@ from penstock.spark.checkpoint import BatchLog
 from penstock.spark.failures import told
 from penstock.spark.frames import pen_of
 from penstock.spark.fused import Fused
-from penstock.spark.source import BatchReader, PlannedPart
+from penstock.spark.source import BatchReader, PlannedPart, all_parts
 from penstock.spark.types import spark_schema
 
 _PARTS = pa.schema([pa.field("number", pa.int32()), pa.field("part", pa.binary())])
@@ -63,11 +63,7 @@ def read_natively(
     if not source.reads_in_spark(stamps=stamps):
         return None
     with told(who, source, "planning"):
-        planner = source.planner(ctx)
-        try:
-            parts = planner.plan(planner.initial(), planner.final())
-        finally:
-            planner.close()
+        parts = all_parts(source, ctx)
         found = source.in_spark(parts, stamps=stamps) if parts else None
     return None if found is None else native_frame(spark, found, stamps=stamps)
 

@@ -6,7 +6,7 @@ import json
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import FrameType
 from typing import Any, Protocol, runtime_checkable
 
@@ -128,17 +128,22 @@ class _Reading:
         return f"part {part!r}" + (f"; {stamp}" if stamp else "")
 
 
+def all_parts(source: ReplayableSource, ctx: Context) -> Sequence[Part]:
+    """The parts of all that is there now."""
+    planner = source.planner(ctx)
+    try:
+        return planner.plan(planner.initial(), planner.final())
+    finally:
+        planner.close()
+
+
 class BatchReader(_Reading, DataSourceReader):
     """A bounded read of what is there."""
 
     def partitions(self) -> list[InputPartition]:
         """Plan from the initial to the final position; the planner lives only for this."""
         with told(self.who, self.source, "planning"):
-            planner = self.source.planner(self.ctx)
-            try:
-                parts = planner.plan(planner.initial(), planner.final())
-            finally:
-                planner.close()
+            parts = all_parts(self.source, self.ctx)
         return [PlannedPart(part, index) for index, part in enumerate(parts)]
 
 

@@ -8,8 +8,9 @@ import pyarrow as pa
 from attrs import frozen
 
 from penstock.contracts import Rejected
-from penstock.contracts.errors import CodecError, SchemaError, SetupError
+from penstock.contracts.errors import CodecError, SchemaError
 from penstock_localfile.engine.encodings import BytesSheet, Encoding, Sheet, is_bytes_like, joined
+from penstock_localfile.engine.formats.xml import lxml
 
 
 @frozen
@@ -27,7 +28,7 @@ class XmlEncoding(Encoding):
 
     def accepts(self, schema: pa.Schema) -> pa.Schema:
         """The column `value` if it holds bytes; else all columns, whose names are XML names."""
-        etree = _lxml()
+        etree = lxml()
         at = schema.get_field_index("value")
         if at >= 0 and pa.types.is_binary(schema.field(at).type):
             return pa.schema([schema.field(at)])
@@ -74,7 +75,7 @@ def _elements(rows: pa.RecordBatch) -> tuple[bytes, Rejected | None]:
     """Each value parsed and written again: what is no single element is refused."""
     from penstock.coders.xml.trees import parse
 
-    etree = _lxml()
+    etree = lxml()
     good, bad, reasons = [], [], []
     for at, value in enumerate(rows.column(0).cast(pa.binary()).to_pylist()):
         try:
@@ -86,13 +87,3 @@ def _elements(rows: pa.RecordBatch) -> tuple[bytes, Rejected | None]:
             reasons.append(error.message)
     rejected = Rejected(rows.take(pa.array(bad, pa.int32())), reasons) if bad else None
     return joined(pa.array(good, pa.binary())), rejected
-
-
-def _lxml() -> Any:
-    try:
-        from lxml import etree
-    except ImportError as error:
-        raise SetupError(
-            f"XML files need a further package: {error}", fix='pip install "penstock[xml]"'
-        ) from error
-    return etree

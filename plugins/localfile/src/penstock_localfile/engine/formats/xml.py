@@ -101,7 +101,7 @@ class XmlFormat(Format):
         return envelope(storage, file, pa.array(held, pa.binary()), positions, inside=inside)
 
     def _elements(self, content: Any, file: Logged) -> Iterator[bytes]:
-        etree = _lxml()
+        etree = lxml()
         path = RowPath.parse(self.row)
         pattern = path.pattern(self.namespaces)
         test = None
@@ -181,7 +181,12 @@ def _name(tag: str) -> str:
     return tag.replace("/", "\\")
 
 
-def _lxml() -> Any:
+def lxml() -> Any:
+    """Its etree.
+
+    Raises:
+        SetupError: it is not installed.
+    """
     try:
         from lxml import etree
     except ImportError as error:
