@@ -244,6 +244,8 @@ def _at_once(coder: Any, data: bytes, ends: Any) -> pa.RecordBatch | None:
     """The records of whole lines; None if they are to be decoded one by one."""
     if ends[0] == 1 or (np.diff(ends) == 1).any():
         return None  # blank lines are passed over
+    if data.startswith(_BOM):
+        return None  # one more than the file's own: Arrow would take it away as well
     try:
         return coder.lines(data, ends)  # type: ignore[no-any-return]
     except BAD:
