@@ -179,7 +179,8 @@ def test_a_bad_document_is_one_error_and_its_neighbours_are_read(name):
 
 def test_documents_that_make_a_whole_together_stay_apart():
     halves = [b"<o>", b"</o>", b"<o/><o/>", b"<o/> x", b"<o><![CDATA[", b"]]></o>", b"</r><r>"]
-    for bad in (halves, [b"<o>", b"</o>"], [b"<o/><o/>", b""], [b"</r><r>"]):
+    declared = [b"<?xml versi", b'on="1.0"?><o/>', b'<?xml version="1.0"', b"?><o/>"]
+    for bad in (halves, [b"<o>", b"</o>"], [b"<o/><o/>", b""], [b"</r><r>"], declared):
         done = XmlCoder(schema=SCHEMA).decode(binary(ORDER % 1, *bad, ORDER % 2))
         assert done.rows.column("_id").to_pylist() == [1, 2]
         assert [error.row for error in done.errors] == list(range(1, len(bad) + 1))

@@ -6,13 +6,17 @@ from collections.abc import Sequence
 from typing import Any
 
 import attrs
+import numpy as np
 import pyarrow as pa
 from lxml import etree
 
+from penstock.coders.groups import merged
 from penstock.coders.isolate import isolate
-from penstock.coders.parts import empty, present, under
+from penstock.coders.parts import empty, present, spans, under
 from penstock.coders.schema import only, parse_schema
 from penstock.coders.xml.columns import Paths, Struct
+from penstock.coders.xml.gather import Layout, gather
+from penstock.coders.xml.rowpath import row_path
 from penstock.coders.xml.trees import check_xpath, parse, parse_all, plain, xpath
 from penstock.coders.xml.write import write_rows
 from penstock.contracts.coder import Coder, Decoded, Encoded, ObjectCoder, RowError
@@ -22,8 +26,12 @@ from penstock.contracts.options import connector, option
 from penstock.contracts.transform import Objects, Transform, Type
 
 NODE = "xml-node"
-AT_ONCE = 256
-"""Documents parsed as one; a bad one among them sends so many to be parsed alone."""
+AT_ONCE = 8192, 2**21
+"""Documents, and their bytes, that are read at once."""
+LARGEST = 2**22
+"""A larger document is read by its tree: where its tags are may take 35 times its size."""
+TOGETHER = 256
+"""Documents parsed as one tree; a bad one among them sends so many to be parsed alone."""
 
 
 def _is_name(text: str) -> str | None:
@@ -92,6 +100,34 @@ class XmlCoder(Coder):
         kept, rows = present(values)
         outer = Decoded(pa.RecordBatch.from_arrays([kept], names=["value"]), rows)
         schema = self.schema()
+        path = None if self.paths else row_path(self.row)
+        if path is None or not len(kept):
+            return under(outer, self._by_tree(kept, schema))
+        layout = Layout(Struct(pa.struct(list(schema)), self.trim, ""), path)
+        if not layout.fits():
+            return under(outer, self._by_tree(kept, schema))
+        parts = []
+        for start, stop in spans(kept, *AT_ONCE):
+            part = kept.slice(start, stop - start)
+            parts.append((np.arange(start, stop), self._by_bytes(part, layout, schema)))
+        return under(outer, merged(parts, schema, len(kept), ()))
+
+    def _by_bytes(self, values: pa.Array, layout: Layout, schema: pa.Schema) -> Decoded:
+        """Documents as their bytes tell, and by their trees those that these do not tell all of."""
+        if values.nbytes > LARGEST:
+            return self._by_tree(values, schema)
+        told = gather(values, layout, schema)
+        count = len(values)
+        if len(told.docs) == count and (told.docs == np.arange(count)).all():
+            return Decoded(told.rows)
+        parts = [(np.arange(count), Decoded(told.rows, pa.array(told.docs, pa.int32())))]
+        if len(told.left):
+            inner = self._by_tree(values.take(pa.array(told.left)), schema)
+            parts.append((told.left, inner))
+        return merged(parts, schema, count, ())
+
+    def _by_tree(self, kept: pa.Array, schema: pa.Schema) -> Decoded:
+        """Documents as a tree each, element by element."""
         # An XPath may climb to the document, which then must be the row's own.
         apart = self.row != "." or bool(self.paths)
         roots, errors = _roots(kept) if apart else _roots_together(kept)
@@ -106,7 +142,10 @@ class XmlCoder(Coder):
         whole = pa.Table.from_batches(batches, schema=schema).combine_chunks().to_batches()
         inner = Decoded(whole[0] if whole else empty(schema))
         simple = not errors and parents == list(range(len(kept)))
-        return under(outer, inner, None if simple else pa.array(parents, pa.int32()), errors)
+        if simple:
+            return inner
+        outer = Decoded(pa.RecordBatch.from_arrays([kept], names=["value"]))
+        return under(outer, inner, pa.array(parents, pa.int32()), errors)
 
     def encode(self, rows: pa.RecordBatch) -> Encoded:
         return write_rows(conform(rows, self.schema()), self.element)
@@ -127,8 +166,8 @@ def _roots(values: pa.Array) -> tuple[list[Any], list[RowError]]:
 def _roots_together(values: pa.Array) -> tuple[list[Any], list[RowError]]:
     roots: list[Any] = []
     errors: list[RowError] = []
-    for start in range(0, len(values), AT_ONCE):
-        part = values.slice(start, AT_ONCE)
+    for start in range(0, len(values), TOGETHER):
+        part = values.slice(start, TOGETHER)
         found = parse_all(part.to_pylist()) if plain(part) else None
         if found is None:
             found, bad = _roots(part)
