@@ -3,7 +3,7 @@ import io
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from core.tests.coders.strategies import batches, flat_types
@@ -125,6 +125,7 @@ def test_options_that_make_no_sense_are_refused(options):
 
 
 @given(st.lists(st.binary(max_size=20) | st.text('",\n1a', max_size=8).map(str.encode)))
+@example([b'\n"', b'",'])  # an empty line, and a quote that the next message would close
 def test_any_bytes_give_rows_or_errors(values):
     done = CsvCoder(schema="a STRING, b INT").decode(pa.array(values, pa.binary()))
     assert done.rows.num_rows + len(done.errors) == len(values)

@@ -26,15 +26,11 @@ from penstock.coders.text import is_utf8, utf8
 from penstock.contracts.coder import Coder, Decoded, Encoded, RowError
 from penstock.contracts.envelope import conform
 from penstock.contracts.errors import CodecError, OptionError, SchemaError
-from penstock.contracts.options import connector, option
+from penstock.contracts.options import connector, one_character, option
 
 _COUNT = re.compile(r"Expected (\d+) columns, got (\d+)")
 _COLUMN = re.compile(r"In CSV column #(\d+)")
 _ROW = re.compile(r"Row #(\d+)")
-
-
-def _one_character(text: str) -> str | None:
-    return None if len(text) == 1 and text.isascii() else "must be one ASCII character"
 
 
 @connector
@@ -53,8 +49,8 @@ class CsvCoder(Coder):
     sample: str | None = option(
         default=None, doc="CSV file with a header line, to infer the schema from."
     )
-    delimiter: str = option(default=",", doc="Between fields.", check=_one_character)
-    quote: str = option(default='"', doc="Around fields; doubled within.", check=_one_character)
+    delimiter: str = option(default=",", doc="Between fields.", check=one_character)
+    quote: str = option(default='"', doc="Around fields; doubled within.", check=one_character)
     null: str = option(default="", doc="A field without quotes that means null.")
     layout: Literal["record", "lines"] = option(
         default="record", doc="What a message holds: one record, or a record per line."
@@ -136,7 +132,9 @@ class CsvCoder(Coder):
         names = [*self._whole().names, "\0guard"]
         table = self._table(text.buffers()[2].slice(0, int(bytes_of(text)[1][-1])), names)
         found = table.column("\0guard")
-        if table.num_rows != len(values) or not pc.all(pc.equal(found, guard)).as_py():
+        # An empty line has null for a guard, and no null is unequal.
+        kept = found.null_count == 0 and pc.all(pc.equal(found, guard)).as_py()
+        if table.num_rows != len(values) or not kept:
             raise CodecError("a quote is not closed, or there is more than one record")
         return self._settled(table)
 

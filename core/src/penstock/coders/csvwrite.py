@@ -6,9 +6,9 @@ import base64
 import re
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.coders.pieces import joined
+from penstock.contracts.compute import pc
 
 
 def write_rows(rows: pa.RecordBatch, delimiter: str, quote: str, null: str) -> pa.Array:

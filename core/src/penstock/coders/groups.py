@@ -49,7 +49,7 @@ def merged(
         return Decoded(empty(schema), pa.array([], pa.int32()), tuple(bad))
     origin = np.concatenate(origins)
     whole = pa.Table.from_batches(batches, schema=schema).combine_chunks()
-    if len(batches) > 1:
+    if (origin[1:] < origin[:-1]).any():
         order = np.argsort(origin, kind="stable")
         origin = origin[order]
         whole = whole.take(pa.array(order)).combine_chunks()
