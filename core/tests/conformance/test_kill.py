@@ -169,3 +169,33 @@ def test_a_driver_does_not_outlive_the_tests_that_started_it(tmp_path):
     tests.kill()
     tests.communicate()
     until(lambda: not processes.alive(pid), within=10, why="the driver is gone too")
+
+
+READY = """
+from penstock.conformance.kill import stand_by
+print("ready", flush=True)
+stand_by()
+"""
+
+
+def test_the_next_life_stands_by_and_touches_nothing_before_its_time(drive, tmp_path):
+    driver = drive(READY + COUNTING)
+    driver = Driver(driver.command, folder=tmp_path / "ready", strikes=["step@3"], standby=True)
+    driver.start()
+    driver.wait(20)
+    until(lambda: driver.log.read_text().count("ready") == 2, within=20, why="the next is ready")
+    assert driver.times("step") == 3
+    driver.finish(within=20)
+    assert (driver.lives, driver.times("step")) == (2, 10)
+    assert driver.log.read_text().count("ready") == 2
+
+
+def test_what_stands_by_ends_with_the_driver(drive, tmp_path):
+    driver = drive(READY + "time.sleep(600)")
+    driver = Driver(driver.command, folder=tmp_path / "ready", strikes=["never"], standby=True)
+    driver.start()
+    until(lambda: driver.log.read_text().count("ready") == 2, within=20, why="both are ready")
+    waiting = driver._next.pid
+    driver.end()
+    assert not driver.running
+    assert not processes.alive(waiting)

@@ -127,6 +127,22 @@ def test_credentials_that_were_not_given_are_not_tried(installed, tmp_path, monk
     }
 
 
+def test_nothing_is_left_untried_on_a_server_that_the_suite_starts_itself(
+    installed, broker, tmp_path
+):
+    own = f"""def case(self):
+        from penstock.conformance.server import Server
+        penstock_server = Server(address="{broker.port}", options={{"password": "open sesame"}})
+"""
+    suite = SUITE.replace("def case(self, penstock_server):\n", own)
+    suite = suite.replace('server = "the port of a drawer, such as 4711"', "")
+    (tmp_path / "drawer_suite.py").write_text(suite)
+    report = run("drawer", arguments=["-k", "que_05 or que_14"])
+    assert outcomes(report.to_json()).keys() == {"QUE-05", "QUE-14"}
+    for outcome, reason in outcomes(report.to_json()).values():
+        assert (outcome, "leaves reconnects untried" in reason) == ("error", True)
+
+
 def test_no_server_is_one_sentence_that_says_how_to_name_one(installed):
     done = CliRunner().invoke(main, ["conformance", "drawer"])
     assert done.exit_code == SetupError.exit_code

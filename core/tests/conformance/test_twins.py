@@ -81,6 +81,7 @@ def test_the_twin_fails_its_clause(outcomes, clause):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(2700)  # the first one runs them all
 @pytest.mark.parametrize("clause", sorted(SLOW))
 def test_the_twin_that_needs_a_kill_fails_its_clause(slow_outcomes, clause):
     judge(slow_outcomes, clause)

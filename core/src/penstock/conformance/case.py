@@ -36,9 +36,9 @@ class Case:
             nothing is then seeded.
         server: How to kill the server and bring it back; what declares `reconnects` needs it.
         proof: Against what the run proves something: a real server, an emulator, or none needed.
-        untried: What this place cannot show, each with the reason: a capability (`reconnects` on
-            a server that is not ours to kill) or `wrong_credentials`. The clauses that need it
-            are skipped, and every report says why.
+        untried: What a server that was named from outside cannot show, each with the reason: a
+            capability (`reconnects`, if it is not ours to kill) or `wrong_credentials`. The
+            clauses that need it are skipped, and every report says why.
         wrong_credentials: Options that replace those of `source` or `sink` and must be refused.
         contradictory: Options to add that contradict each other or what is there.
         typed: Options to add to source and sink so that rows have columns of their own; what

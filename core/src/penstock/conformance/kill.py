@@ -19,6 +19,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -31,6 +32,7 @@ from penstock.conformance.waiting import NotInTime, until
 
 STRIKES = "PENSTOCK_KILL_AT"
 FOLDER = "PENSTOCK_KILL_FOLDER"
+GATE = "PENSTOCK_KILL_GATE"
 KINDS = ("tree", "worker", "freeze")
 _PDEATHSIG = 1
 
@@ -67,6 +69,17 @@ def observer(name: str, facts: Mapping[str, object]) -> None:
         strike = Strike.parse(text)
         if (strike.point, strike.count) == (name, count) and _claim(folder, strike, facts):
             _deliver(strike)
+
+
+def stand_by() -> None:
+    """Called by a driver program that is ready: wait until its life begins.
+
+    With `Driver(standby=True)` the next life starts its Spark while this one works, and waits
+    here; the program must not have touched anything of the run before.
+    """
+    gate = os.environ.get(GATE)
+    while gate and not os.path.exists(gate):
+        time.sleep(0.02)
 
 
 def _count(path: Path) -> int:
@@ -129,6 +142,12 @@ def _die_with_parent() -> None:
         ctypes.CDLL(None).prctl(_PDEATHSIG, signal.SIGKILL)
 
 
+def _end(process: subprocess.Popen[bytes]) -> None:
+    processes.send(_hold_session(process.pid), signal.SIGKILL)
+    process.wait(timeout=20)
+    until(lambda: not _session(process.pid), within=20, why="nothing of the driver is left")
+
+
 class DriverFailed(AssertionError):
     """The driver did something other than be killed as told and then finish."""
 
@@ -141,6 +160,8 @@ class Driver:
         folder: an empty folder for its log and for what was struck.
         strikes: `point@count:kind` each; every one happens once, in this life or a later one.
         env: further environment variables.
+        standby: whether the program calls `stand_by`; its next life is then made ready while
+            this one works.
     """
 
     def __init__(
@@ -150,6 +171,7 @@ class Driver:
         folder: Path,
         strikes: Sequence[str] = (),
         env: Mapping[str, str] | None = None,
+        standby: bool = False,
     ) -> None:
         words = [str(word) for word in command]
         self.command = [sys.executable, *words] if words[0].endswith(".py") else words
@@ -159,22 +181,36 @@ class Driver:
         self.lives = 0
         self._env = dict(env or {})
         self._process: subprocess.Popen[bytes] | None = None
+        self._standby = standby
+        self._next: subprocess.Popen[bytes] | None = None
         folder.mkdir(parents=True, exist_ok=True)
 
     def start(self) -> Driver:
         """Start the program; never while it runs."""
         if self.running:
             raise RuntimeError("the driver runs already")
+        self.lives += 1
+        with self.log.open("ab") as log:
+            log.write(f"--- life {self.lives} ---\n".encode())
+        self._process, self._next = self._next or self._launch(self.lives), None
+        self._gate(self.lives).touch()
+        if self._standby and len(self.struck()) < len(self.strikes):
+            self._next = self._launch(self.lives + 1)
+        return self
+
+    def _gate(self, life: int) -> Path:
+        return self.folder / f"life-{life}"
+
+    def _launch(self, life: int) -> subprocess.Popen[bytes]:
         observed = {
             "PENSTOCK_OBSERVER": "penstock.conformance.kill:observer",
             STRIKES: ",".join(map(str, self.strikes)),
             FOLDER: str(self.folder),
+            GATE: str(self._gate(life)),
             "PYSPARK_PYTHON": sys.executable,
         }
         with self.log.open("ab") as log:
-            log.write(f"--- life {self.lives + 1} ---\n".encode())
-            log.flush()
-            self._process = subprocess.Popen(
+            return subprocess.Popen(
                 self.command,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -183,8 +219,6 @@ class Driver:
                 start_new_session=True,
                 preexec_fn=_die_with_parent,
             )
-        self.lives += 1
-        return self
 
     @property
     def pid(self) -> int:
@@ -212,11 +246,15 @@ class Driver:
 
     def kill(self) -> None:
         """SIGKILL the whole tree now, at no particular point."""
-        held = _hold_session(self.pid)
-        processes.send(held, signal.SIGKILL)
         if self._process is not None:
-            self._process.wait(timeout=20)
-        until(lambda: not self.pids(), within=20, why="nothing of the driver is left")
+            _end(self._process)
+
+    def end(self) -> None:
+        """SIGKILL the whole tree, and what stands by."""
+        self.kill()
+        if self._next is not None:
+            _end(self._next)
+            self._next = None
 
     def freeze(self) -> list[int]:
         """SIGSTOP the whole tree."""
@@ -259,7 +297,7 @@ class Driver:
                 if len(self.struck()) == before:
                     raise DriverFailed(f"the driver ended with {code} unstruck\n{self.log_tail()}")
         finally:
-            self.kill()
+            self.end()
         done = {entry["strike"] for entry in self.struck()}
         if never := [str(strike) for strike in self.strikes if str(strike) not in done]:
             raise DriverFailed(f"never struck: {', '.join(never)}; points reached: {self.counts()}")

@@ -160,10 +160,10 @@ class KilledClauses(Once):
             run = self._optimistic(rig)
         else:
             run = self._source(rig)
-        searched = [file for file in run.folder.rglob("*") if file.is_file()]
-        assert any(file.parent.name == "events" or "events" in file.parts for file in searched)
-        for file in searched:
-            content = file.read_bytes()
+        searched = {file: file.read_bytes() for file in run.folder.rglob("*") if file.is_file()}
+        events = [content for file, content in searched.items() if "events" in file.parts]
+        assert any(b"SparkListener" in each for each in events), "no event log that can be searched"
+        for file, content in searched.items():
             for secret in hidden:
                 assert secret.encode() not in content, f"{file.relative_to(run.folder)} shows it"
 
@@ -202,6 +202,7 @@ def _driver(rig: Rig, name: str, spec: dict[str, Any], strikes: list[str]) -> tu
         folder=folder,
         strikes=strikes,
         env={SPEC: json.dumps(spec)},
+        standby=True,
     )
     return driver, folder
 
@@ -270,7 +271,7 @@ def _optimistic_run(rig: Rig) -> Run:
         assert driver.running, f"the stream ended by itself:\n{driver.log_tail()}"
         quiet(driver.counts, seconds=IDLE, within=LIFE, why="the stream is idle")
     finally:
-        driver.kill()
+        driver.end()
     found = attempts(path)
     left = _left(rig)
     return Run(oracle, records, folder, driver.lives, _ids(rig, found), left, before, found)

@@ -147,7 +147,7 @@ class Rig:
         if self.connector.source is None:
             raise AssertionError("a sink without a source: the case must give read_back=")
         if issubclass(self.connector.source, QueueSource):
-            return self.waiting()
+            return self.ids([lease.rows for lease in self.peek()])
         return self.ids(self.read_all())
 
     def found(self, oracle: Oracle, duplicates: int | None = 0, *, among: bool = False) -> Verdict:
@@ -171,7 +171,7 @@ class Rig:
 
     def waiting(self) -> list[str]:
         """The ids of the messages that wait in a queue; they stay there."""
-        return self.ids([lease.rows for lease in self.peek()])
+        return self.stored()
 
     # A replayable source
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import ClassVar
 
@@ -17,6 +18,7 @@ from penstock.conformance.plugin import PROOF, REASON
 from penstock.conformance.queued import QueuedClauses
 from penstock.conformance.queues import QueueClauses
 from penstock.conformance.rig import Rig
+from penstock.conformance.server import named
 from penstock.conformance.shapes import ShapeClauses
 from penstock.conformance.sinks import SinkClauses
 from penstock.conformance.sources import SourceClauses
@@ -90,6 +92,10 @@ class ConnectorSuite(
         case = request.getfixturevalue("case")
         assert isinstance(case, Case), f"the fixture `case` must return a Case, not {case!r}"
         request.node.stash[PROOF] = case.proof
+        assert not case.untried or named(os.environ), (
+            f"the case leaves {', '.join(case.untried)} untried, and no server was named from "
+            "outside: give the case what it lacks (server, wrong_credentials), or waive the clause"
+        )
         clause = clause_of(request.function)
         why = case.untried.get((clause and clause.needs) or "")
         if clause is not None and why is not None:
