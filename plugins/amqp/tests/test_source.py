@@ -10,6 +10,7 @@ from penstock.contracts import Context, Limit, Secret
 from penstock.contracts.errors import EphemeralReadError, ReadError
 from penstock_amqp.consumer import AmqpConsumer
 from penstock_amqp.source import AmqpSource
+from tests.faults.proxy import Proxy
 
 from .conftest import Place
 
@@ -192,6 +193,22 @@ def test_the_prefetch_follows_the_window_and_the_size_of_messages(place):
     small.close()
 
 
+def test_little_is_sent_ahead_of_messages_that_come_again_and_again(rabbitmq):
+    place = Place(rabbitmq, {"x-queue-type": "quorum"})
+    place.send(*[str(n) for n in range(600)])
+    ahead = []
+    for _ in range(6):
+        consumer = source(place).consumer(Context(), 0)
+        consumer.window(Limit(rows=600))
+        received(consumer, 100, Limit(rows=600))
+        consumer.receive(Limit(rows=0), 0.3)
+        ahead.append(600 - place.depth())
+        consumer.close()  # what it had got counts as delivered
+        until(lambda: place.depth() == 600, within=20, why="all are in the queue again")
+    assert ahead[0] == 600
+    assert ahead[-1] <= 120, "the first messages, which showed how often they came"
+
+
 def test_a_missing_queue_is_told_and_not_made(place):
     with pytest.raises(ReadError, match="NOT_FOUND"):
         source(place, queue=("nowhere",)).check()
@@ -222,6 +239,17 @@ def test_wrong_credentials_fail_at_check_without_naming_the_password(place):
         wrong.check()
     assert "wrong-canary" not in str(failed.value)
     assert not isinstance(failed.value, EphemeralReadError)
+
+
+@pytest.mark.parametrize("said", [b"PLAIN", b"\x00\x0a\x00\x28"], ids=["log in", "open"])
+def test_a_network_that_is_cut_while_logging_in_is_no_refusal(place, said):
+    with Proxy(place.server.port) as proxy:
+        url = Secret(f"amqp://guest:guest@127.0.0.1:{proxy.port}/")
+        cut = proxy.cut_between_request_and_reply(containing=said)
+        with pytest.raises(EphemeralReadError, match="lost while logging in"):
+            source(place, url=url).check()
+        assert cut.is_set()
+        source(place, url=url).check()
 
 
 def test_a_broker_that_is_not_there_is_an_ephemeral_error():

@@ -167,3 +167,13 @@ def did_you_mean(word: str, known: Iterable[str]) -> str | None:
     """A suggestion for a mistyped word, as the text of a `fix`; None if nothing is near."""
     near = get_close_matches(word, list(known), n=1, cutoff=0.6)
     return f"did you mean {near[0]!r}?" if near else None
+
+
+def no_coder(options: Iterable[str], who: str) -> OptionError:
+    """Options of a coder were given at an end that names none."""
+    return OptionError(
+        "options of a coder are given, and no coder",
+        who=who,
+        got=", ".join(f"coder.{name}" for name in options),
+        fix="name it: coder=...",
+    )

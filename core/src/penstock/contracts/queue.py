@@ -76,6 +76,20 @@ class Consumer(ABC):
         """Stop consuming; what is not acknowledged goes back to the broker. Idempotent."""
 
 
+OFTEN = 3
+"""Deliveries of a message that are more than an accident or two."""
+
+
+def cautious(most: int, deliveries: int) -> int:
+    """How many messages to take at once when the first of them was delivered so often before.
+
+    Whatever a consumer holds when it dies counts as delivered, and a broker that counts drops a
+    message at its limit, healthy or not. A tenth from the third delivery on, a hundredth after the
+    next: who keeps failing ends up alone, and its neighbours are spared.
+    """
+    return max(1, most // int(10 ** max(0, deliveries - OFTEN + 1)))
+
+
 class Lease(ABC):
     """Messages taken together, in the channel's order.
 

@@ -170,6 +170,33 @@ def test_available_now_reads_all_that_was_there_though_the_connection_is_lost(br
     assert set(seen) == set(IDS)
 
 
+def test_available_now_does_not_end_when_the_connection_is_lost_while_a_batch_fills(
+    broker, query, monkeypatch
+):
+    broker.send(*IDS)
+    running = query(max_rows=40)
+    running.reader.prepareForTriggerAvailableNow()
+
+    def lost(*_):
+        monkeypatch.undo()
+        before = running.reader.reportLatestOffset()["reconnects"]
+        broker.restart()
+        until(
+            lambda: running.reader.reportLatestOffset()["reconnects"] > before,
+            within=60,
+            why="the loss is seen",
+        )
+
+    assert running.plan()
+    seen = running.rows()
+    running.commit()
+    monkeypatch.setattr(optimistic, "fill", lost)
+    while running.plan():
+        seen += running.rows()
+        running.commit()
+    assert set(seen) == set(IDS)
+
+
 def test_what_is_held_stays_within_two_batches(broker, query):
     broker.send(*IDS)
     running = query(max_rows=20)

@@ -8,8 +8,12 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from penstock.contracts import Consumer, Context, Lease, Limit
 from penstock.contracts.errors import EphemeralReadError
+from penstock.contracts.queue import cautious
 from penstock_amqp.deliveries import Received
 from penstock_amqp.link import Link
 from penstock_amqp.messages import rows_of
@@ -80,8 +84,9 @@ class AmqpConsumer(Consumer):
             return None
         messages = self._take(limit)
         self._unacknowledged += len(messages)
-        self._fit(messages)
-        return AmqpLease(self, messages, self._part)
+        lease = AmqpLease(self, messages, self._part)
+        self._fit(messages, lease.deliveries)
+        return lease
 
     def depth(self) -> int | None:
         """What is ready in all queues together."""
@@ -205,14 +210,20 @@ class AmqpConsumer(Consumer):
             self._pending_bytes -= len(taken[-1].body)
         return taken
 
-    def _fit(self, messages: Sequence[Received]) -> None:
-        """Follow the size of messages with the prefetch, in coarse steps."""
+    def _fit(self, messages: Sequence[Received], deliveries: pa.Int64Array | None) -> None:
+        """Follow the size of messages with the prefetch, in coarse steps.
+
+        A quorum queue counts as delivered what was sent ahead to a consumer that died, and drops
+        what reaches its limit: little is sent ahead of messages that come again and again.
+        """
         if self._source.prefetch is not None:
             return
         average = sum(len(m.body) for m in messages) / len(messages) + OVERHEAD
         wanted = self._most()
         if self._window.bytes is not None:
             wanted = max(1, min(wanted, int(self._window.bytes / average)))
+        if deliveries is not None:
+            wanted = cautious(wanted, int(pc.max(deliveries).as_py()) - 1)
         if not self._prefetch <= wanted < 2 * self._prefetch and not (
             self._prefetch / 2 < wanted < self._prefetch
         ):

@@ -23,6 +23,8 @@ _LONG = struct.Struct(">Q")
 _METHOD, _HEADER, _BODY = 1, 2, 3
 _DELIVER = struct.pack(">HH", 60, 60)
 _END = 0xCE
+_AT_ONCE = 2**16
+"""Bytes taken from the socket by one call; pika's own 4 KiB are a dozen small messages."""
 
 # The properties in the order of their flags, from the highest bit down.
 _TEXTS_BEFORE = ("content_type", "content_encoding")
@@ -78,6 +80,10 @@ class SwiftConnection(pika.SelectConnection):
         self._chunks = []
         self._tags = {}
         self._number = number
+        transport = getattr(self, "_transport", None)
+        if transport is not None:
+            transport._MAX_RECV_BYTES = _AT_ONCE
+            transport._MAX_CONSUME_BYTES = 4 * _AT_ONCE
 
     def abandon(self) -> None:
         """Drop the socket of a peer that does not answer a close."""

@@ -7,6 +7,7 @@ one does: the owner calls `pump` and gets its callbacks from within.
 from __future__ import annotations
 
 import logging
+import re
 import ssl
 import time
 from collections.abc import Callable
@@ -32,6 +33,10 @@ log = logging.getLogger("penstock.amqp")
 logging.getLogger("pika").setLevel(logging.CRITICAL)  # what it logs, it raises as well
 
 _PERMANENT_CONNECTION = {403: "access refused", 530: "not allowed"}
+_PROBABLE = (
+    pika.exceptions.ProbableAuthenticationError,
+    pika.exceptions.ProbableAccessDeniedError,
+)
 _PERMANENT_CHANNEL = {
     403: "access refused",
     404: "not found",
@@ -174,11 +179,20 @@ class Link:
         # An attempt at another host that was given up may fail later.
         if self._closing or self._lost is not None or connection is not self._connection:
             return
-        self._lost = self._translate(error, endpoint)
+        told = getattr(connection, "server_capabilities", None) or {}
+        tells = bool(told.get("authentication_failure_close"))
+        self._lost = self._translate(error, endpoint, tells)
 
-    def _translate(self, error: BaseException | str, endpoint: Endpoint) -> PenstockError:
+    def _translate(
+        self, error: BaseException | str, endpoint: Endpoint, tells: bool
+    ) -> PenstockError:
+        """What an error of pika's means; `tells`: this broker says so when it refuses a login."""
         reason = _innermost(error)
         where = repr(endpoint)
+        if isinstance(reason, _PROBABLE) and not _refused(reason, tells):
+            return self._ephemeral(
+                f"the connection was lost while logging in: {reason.args[0]}", got=where
+            )
         if isinstance(
             reason,
             pika.exceptions.ProbableAuthenticationError | pika.exceptions.AuthenticationError,
@@ -259,6 +273,14 @@ def parameters(address: Address, endpoint: Endpoint, name: str) -> pika.Connecti
         connection_attempts=1,
         client_properties={"connection_name": name, "product": "Penstock"},
     )
+
+
+def _refused(reason: BaseException, tells: bool) -> bool:
+    """Whether a login was refused, or only cut off: pika takes either for a refusal."""
+    said = re.match(r"ConnectionClosedByBroker: \((\d+)\)", str(reason.args[0]))
+    if said is not None:
+        return int(said[1]) in _PERMANENT_CONNECTION
+    return not tells
 
 
 def _innermost(error: Any) -> Any:

@@ -25,9 +25,17 @@ class Client:
         options: How to connect.
         transacted: Whether the session is transacted; else messages are acknowledged by hand.
         writing: Whether its failures are those of a write.
+        fetch: How many bytes Artemis's client fetches ahead; None: as it is set.
     """
 
-    def __init__(self, options: Connecting, *, transacted: bool, writing: bool = False) -> None:
+    def __init__(
+        self,
+        options: Connecting,
+        *,
+        transacted: bool,
+        writing: bool = False,
+        fetch: int | None = None,
+    ) -> None:
         self.options = options
         self.writing = writing
         self.jars = jvm.find_jars(options.jars)
@@ -39,6 +47,8 @@ class Client:
         with speaking("connecting", writing=writing):
             self.factory = self._found_factory()
             self.namespace = self._namespace()
+            if fetch is not None and self.speaks_artemis:
+                self.factory.setConsumerWindowSize(fetch)
             self._connection = self._connect()
             try:
                 if options.client_id is not None:
@@ -54,6 +64,11 @@ class Client:
     def speaks_artemis(self) -> bool:
         """Whether the client library is Artemis's own."""
         return str(self.factory.getClass().getName()).startswith("org.apache.activemq.artemis.")
+
+    @property
+    def exceptions(self) -> Any:
+        """What Java throws."""
+        return self._jpype.JException
 
     def java(self, name: str) -> Any:
         """A class of these jars or of the platform."""

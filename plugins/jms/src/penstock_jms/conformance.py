@@ -12,6 +12,9 @@ from penstock.conformance import Case, ConnectorSuite, Server
 from penstock.contracts import Context, Limit
 from penstock.contracts.options import parse
 from penstock_jms import connector
+from penstock_jms.client import Client
+from penstock_jms.handles import handles
+from penstock_jms.reading import Reading, received
 from penstock_jms.source import JmsSource
 
 
@@ -39,6 +42,7 @@ class TestJms(ConnectorSuite):
         yield Case(
             source={**source, **place},
             sink={**detection, **place},
+            read_back=lambda: _browsed({**source, **place}),
             server=penstock_server.breakable,
             proof=penstock_server.proof,
             untried=untried,
@@ -47,6 +51,23 @@ class TestJms(ConnectorSuite):
         )
         if penstock_server.breakable is None:
             _emptied({**source, **place})
+
+
+def _browsed(place: Mapping[str, Any]) -> list[bytes]:
+    """What waits in the queue. Receiving it only to look would count as a delivery each time."""
+    client = Client(parse(JmsSource, place), transacted=False)
+    try:
+        client.begin()
+        browser = client.session.createBrowser(client.destination)
+        messages = client.java("java.util.Collections").list(browser.getEnumeration())
+        if messages.isEmpty():
+            return []
+        use = handles(client.loader, client.namespace)
+        found = received(use, messages, Reading("browsed", ""), 0)
+        values: list[bytes] = found.rows.column("value").to_pylist()
+        return values
+    finally:
+        client.close()
 
 
 def _emptied(place: Mapping[str, Any]) -> None:

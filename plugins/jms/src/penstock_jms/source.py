@@ -6,6 +6,8 @@ import time
 import uuid
 from typing import Any, Literal
 
+import pyarrow.compute as pc
+
 from penstock.contracts import Consumer, Context, Lease, Limit, QueueSource, connector, option
 from penstock.contracts.errors import EphemeralReadError, OptionError, ReadError
 from penstock_jms.client import Client
@@ -13,6 +15,7 @@ from penstock_jms.failures import speaking
 from penstock_jms.handles import handles
 from penstock_jms.jvm import WHO
 from penstock_jms.options import Connecting
+from penstock_jms.pace import Pace, head
 from penstock_jms.reading import Reading, Received, joined, received
 from penstock_jms.rejects import Rejects
 
@@ -122,6 +125,7 @@ class JmsConsumer(Consumer):
     """One connection, one session, one lease at a time."""
 
     def __init__(self, source: JmsSource, receiver: int) -> None:
+        self._source = source
         self._transacted = source.session == "transacted"
         self._way = Reading(
             origin=f"jms:{source.queue or f'{source.topic}/{source.subscription}'}",
@@ -130,18 +134,14 @@ class JmsConsumer(Consumer):
         )
         self._position = 0
         self._open: JmsLease | None = None
-        self._client: Client | None = Client(source, transacted=self._transacted)
-        try:
-            with speaking("subscribing"):
-                self._consumer = _subscribed(self._client, source)
-                self._client.begin()
-                self._use = handles(self._client.loader, self._client.namespace)
-                self._receiver = self._use.receiver(self._consumer, LINGER)
-                self._depth = _depth_of(self._client, source)
-                self._rejects = Rejects(self._client, self._use, source.rejected())
-        except BaseException:
-            self.close()
-            raise
+        self._client: Client | None = None
+        self._fetch: int | None = None
+        self._pace = Pace(source)
+        self._connect()
+
+    def window(self, limit: Limit) -> None:
+        """Artemis's client fetches no more ahead than this."""
+        self._pace.window(limit)
 
     def receive(self, limit: Limit, wait: float) -> JmsLease | None:
         """A lease of what is there. Bytes are counted after they came: one step may pass them."""
@@ -157,6 +157,8 @@ class JmsConsumer(Consumer):
                 got=f"an open lease of {self._open.rows.num_rows} messages",
             )
         with speaking("receiving"):
+            self._keep_pace()
+            limit = self._pace.limited(limit)
             millis = int(wait * 1000)
             first = self._consumer.receive(millis) if millis else self._consumer.receiveNoWait()
             if first is None:
@@ -166,7 +168,10 @@ class JmsConsumer(Consumer):
                 # All were rejected, and wait for no batch.
                 self._acknowledge(last)
                 return None
-        self._open = JmsLease(self, joined(parts), last)
+        found = joined(parts)
+        if found.deliveries is not None:
+            self._pace.before = int(pc.max(found.deliveries).as_py()) - 1
+        self._open = JmsLease(self, found, last)
         return self._open
 
     def depth(self) -> int | None:
@@ -207,6 +212,49 @@ class JmsConsumer(Consumer):
         client, self._client, self._open = self._client, None, None
         if client is not None:
             client.close()
+
+    def _connect(self) -> None:
+        """Connect, look what comes first, and subscribe at the pace that it needs."""
+        self._reach(self._pace.fetch)
+        assert self._client is not None
+        try:
+            with speaking("subscribing"):
+                self._look()
+                if self._pace.fetch != self._fetch:
+                    self._reach(self._pace.fetch)
+                source = self._source
+                self._consumer = _subscribed(self._client, source)
+                self._use = handles(self._client.loader, self._client.namespace)
+                self._receiver = self._use.receiver(self._consumer, LINGER)
+                self._depth = _depth_of(self._client, source)
+                self._rejects = Rejects(self._client, self._use, source.rejected())
+        except BaseException:
+            self.close()
+            raise
+
+    def _reach(self, fetch: int | None) -> None:
+        self.close()
+        self._fetch = fetch
+        self._client = Client(self._source, transacted=self._transacted, fetch=fetch)
+        with speaking("connecting"):
+            self._client.begin()
+
+    def _keep_pace(self) -> None:
+        """Fetch less, or as usual again, if what comes next asks for it."""
+        assert self._client is not None
+        if not self._client.speaks_artemis:
+            return
+        if self._fetch == 0:
+            self._look()
+        if self._pace.fetch != self._fetch:
+            self._connect()
+
+    def _look(self) -> None:
+        """See how often the next message was delivered, where the broker shows it."""
+        assert self._client is not None
+        if self._client.speaks_artemis and self._source.queue is not None:
+            seen = head(self._client, self._source.selector)
+            self._pace.before = self._pace.before if seen is None else seen
 
     def _gathered(self, first: Any, limit: Limit) -> tuple[list[Received], Any]:
         """What is there, in pieces, and the last message of all."""

@@ -168,8 +168,9 @@ class _Line:
         self._check()
         self.commits.look(now=True)
         begun = int(start["n"]) if start.get("e") == self.epoch else 0
-        if self._ledger.planned == begun:
-            self._await_rows()
+        # A connection that is lost meanwhile takes back what was waited for: no rows now are not
+        # the end of what AvailableNow shall read.
+        while self._ledger.planned == begun and self._await_rows():
             self._plan(self._bounded(limit or self._options.limit()))
         if self._ledger.planned == begun:
             return None
@@ -233,15 +234,18 @@ class _Line:
             return None
         return max(0, self._target + self._ledger.counts.again - self._ledger.planned)
 
-    def _await_rows(self) -> None:
+    def _await_rows(self) -> bool:
+        """Wait for a batch as full as is worth it; False if there is none, or none any more."""
         if self._available_now:
-            self._await_target()
+            if not self._await_target():
+                return False
             most = self._bounded(self._options.limit()).rows or 0
             fill(self._ledger.ready, most, lambda: self._ledger.wait(FILL_PAUSE))
         elif self._ledger.ready() and self._options.max_wait:
             deadline = time.monotonic() + self._options.max_wait
             while self._ledger.ready() < self._options.max_rows and time.monotonic() < deadline:
                 self._ledger.wait(deadline - time.monotonic())
+        return self._available_now or self._ledger.ready() > 0
 
     def _available(self) -> int | None:
         """How many messages the broker held when this began; None if it cannot say."""
@@ -251,22 +255,23 @@ class _Line:
         self._check()
         return max(self._ledger.counts.depth.values(), default=None)
 
-    def _await_target(self) -> None:
-        """Wait for rows until all that was there at the start is planned, or none come any more."""
+    def _await_target(self) -> bool:
+        """Wait for rows; False when all that was there at the start is planned, or none come."""
         quiet_since = time.monotonic()
         received = self._ledger.counts.received
-        while not self._ledger.ready():
-            if self._left() == 0:
-                return
+        while self._left() != 0:
+            if self._ledger.ready():
+                return True
             if self._ledger.counts.received != received:
                 received, quiet_since = self._ledger.counts.received, time.monotonic()
             if self._busy():
                 quiet_since = time.monotonic()
             if time.monotonic() - quiet_since > self._options.quiet:
-                return
+                return False
             self._check()
             self.commits.look()
             self._ledger.wait(0.05)
+        return False
 
     def _busy(self) -> bool:
         """Whether messages may still come: the broker has some, or is being looked for."""
