@@ -89,6 +89,16 @@ def test_the_ends_of_partitions_outlast_leaders_that_move(cluster, fill, error):
     asked.close()
 
 
+def test_a_client_that_knows_an_old_leader_is_replaced(cluster, fill):
+    fill(cluster.create_topic("t"), 0, [1, 2])
+    asked = Cluster(KafkaSource(servers=cluster.address, topics=["t"]))
+    first = asked._admin
+    cluster.fail(mockcluster.LIST_OFFSETS, KafkaError.FENCED_LEADER_EPOCH)
+    assert asked.ends([("t", 0)]) == {("t", 0): 2}
+    assert asked._admin is not first
+    asked.close()
+
+
 def test_an_end_that_is_not_known_yet_is_asked_for_again(cluster, fill, monkeypatch):
     fill(cluster.create_topic("t"), 0, range(1, 8))
     asked = Cluster(KafkaSource(servers=cluster.address, topics=["t"]))

@@ -1,13 +1,16 @@
 """Coordinators that move, load and cannot be found, on a mock cluster."""
 
+import threading
 import uuid
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
+from penstock.conformance.waiting import until
 from penstock.contracts import Batch, Context
 from penstock.contracts.errors import EphemeralWriteError
 from penstock_kafka import clients, patience
+from penstock_kafka.producer import ColumnProducer
 from penstock_kafka.sink import KafkaSink
 from penstock_kafka.source import KafkaSource
 
@@ -57,6 +60,24 @@ def test_a_coordinator_that_never_settles_fails_the_task_at_the_time_out(cluster
     cluster.fail(mockcluster.OFFSET_FETCH, *MOVING * 50)
     with pytest.raises(EphemeralWriteError, match="coordinator"):
         write(sink, batch(0))
+
+
+def test_a_call_that_librdkafka_never_ends_is_given_up_and_freed_when_it_ends(
+    cluster, batch, monkeypatch
+):
+    sink = KafkaSink(servers=cluster.address, topic="t", timeout=1)
+    assert write(sink, batch(0)).rows == 1
+    answer, freed = threading.Event(), []
+    free = ColumnProducer._free
+    monkeypatch.setattr(ColumnProducer, "_free", lambda self: (freed.append(self), free(self)))
+    with monkeypatch.context() as stuck:
+        stuck.setattr(ColumnProducer, "_send_offset", lambda *_: answer.wait(60) and None)
+        with pytest.raises(EphemeralWriteError, match="does not answer"):
+            write(sink, batch(1))
+    assert freed == [], "freed while librdkafka is still in it"
+    assert write(sink, batch(1)).rows == 1
+    answer.set()
+    until(lambda: len(freed) == 2, within=10, why="both that were given up are freed")
 
 
 def test_an_error_that_does_not_pass_is_not_waited_for(cluster, batch, monkeypatch):

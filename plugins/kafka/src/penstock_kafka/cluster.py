@@ -49,11 +49,14 @@ class Cluster:
             "bootstrap.servers": source.servers,
             "client.id": source.client_id,
         }
+        self._admin = self._client()
+        self._isolation = IsolationLevel[source.isolation.upper()]
+
+    def _client(self) -> AdminClient:
         try:
-            self._admin = AdminClient({**self._settings, "error_cb": self._hear})
+            return AdminClient({**self._settings, "error_cb": self._hear})
         except KafkaException as error:
             raise settings_fault(error) from None
-        self._isolation = IsolationLevel[source.isolation.upper()]
 
     def _hear(self, error: KafkaError) -> None:
         if refused(error):
@@ -127,6 +130,9 @@ class Cluster:
             except KafkaException as error:
                 lost: KafkaException | None = error
                 again = passing(kafka_error(error))
+                if kafka_error(error).code() == KafkaError.FENCED_LEADER_EPOCH:
+                    # Its metadata is from before a broker's restart, and it keeps that for minutes.
+                    self._admin = self._client()
             except TimeoutError:
                 lost, again = None, True
             else:

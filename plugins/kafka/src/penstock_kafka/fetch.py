@@ -34,6 +34,9 @@ TUNED = {
 SMALL = {"fetch.message.max.bytes": str(256 * 1024)}
 """For small parts: what is fetched beyond their end is parsed and thrown away."""
 SMALL_ROWS = 5_000
+LARGE = {"fetch.message.max.bytes": str(8 * 1024 * 1024)}
+"""For large parts: fewer requests, which spares the broker."""
+LARGE_ROWS = 100_000
 FIXED = {
     "group.id": "penstock",
     "enable.auto.commit": "false",
@@ -57,7 +60,7 @@ def settings(source: KafkaSource, rows: int) -> dict[str, str]:
     """What a client that reads so many rows is made from."""
     return {
         **TUNED,
-        **(SMALL if rows <= SMALL_ROWS else {}),
+        **(SMALL if rows <= SMALL_ROWS else LARGE if rows >= LARGE_ROWS else {}),
         **revealed(source.kafka),
         **FIXED,
         "bootstrap.servers": source.servers,

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import logging
+import threading
 import time
+from collections.abc import Callable
 from ctypes import c_int, c_void_p
 
 import numpy as np
-from confluent_kafka import KafkaError, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from penstock_kafka.librdkafka import (
     F_COPY,
@@ -47,6 +49,8 @@ _ERROR, _WARNING = 3, 4
 """Syslog's levels."""
 _FENCED = "fenced by a newer instance"
 _FULL_WAIT = 0.05
+_LATE = 1.0
+"""Seconds beyond its own time-out after which a call counts as stuck."""
 _PURGE_ALL = 0x1 | 0x2
 
 
@@ -72,6 +76,7 @@ class ColumnProducer:
         heard = (None, self._line) if transactional else (self._report, None)
         self._handle = new_client(PRODUCER, made, *heard)
         self._topics: dict[str, int] = {}
+        self._given_up = False
 
     def _heard(self, _: int, message: int, __: int) -> None:
         code = c_int.from_address(message).value
@@ -170,7 +175,20 @@ class ColumnProducer:
         settle(self._rk.begin_transaction(self._handle))
 
     def send_offset(self, group: str, mark: TopicPartition, timeout: float) -> None:
-        """Commit an offset of a group inside the transaction."""
+        """Commit an offset of a group inside the transaction.
+
+        librdkafka does not keep this call's time-out: if a connection breaks at the wrong moment,
+        it waits for the group's coordinator for ever (librdkafka's issue 5456). So the call has a
+        thread of its own, and a producer whose call is late is given up.
+        """
+        call = _Call(lambda: self._send_offset(group, mark, timeout), self._free)
+        if not call.ended(timeout + _LATE):
+            self._given_up = True
+            raise failure(KafkaError._TIMED_OUT, "the group's coordinator does not answer")
+        if call.error is not None:
+            raise call.error
+
+    def _send_offset(self, group: str, mark: TopicPartition, timeout: float) -> None:
         rk = self._rk
         listed = rk.topic_partition_list_new(1)
         member = rk.consumer_group_metadata_new(group.encode())
@@ -195,6 +213,10 @@ class ColumnProducer:
 
     def close(self) -> None:
         """Forget what is not sent; free threads and sockets."""
+        if not self._given_up:
+            self._free()
+
+    def _free(self) -> None:
         if self._handle:
             self.poll(0)
             self._rk.purge(self._handle, _PURGE_ALL)
@@ -203,6 +225,36 @@ class ColumnProducer:
                 self._rk.topic_destroy(handle)
             self._rk.destroy_flags(self._handle, 0)
             self._handle = 0
+
+
+class _Call:
+    """A call that may outlast everybody's patience; what it holds is then freed when it ends."""
+
+    def __init__(self, work: Callable[[], None], free: Callable[[], None]) -> None:
+        self.error: KafkaException | None = None
+        self._work, self._free = work, free
+        self._lock = threading.Lock()
+        self._over = self._late = False
+        self._thread = threading.Thread(target=self._run, name="penstock-kafka", daemon=True)
+        self._thread.start()
+
+    def ended(self, seconds: float) -> bool:
+        """Whether it ends in time; if not, nobody asks again."""
+        self._thread.join(seconds)
+        with self._lock:
+            self._late = not self._over
+            return self._over
+
+    def _run(self) -> None:
+        try:
+            self._work()
+        except KafkaException as error:
+            self.error = error
+        with self._lock:
+            self._over = True
+            late = self._late
+        if late:
+            self._free()
 
 
 class _Place(ctypes.Structure):
