@@ -159,11 +159,38 @@ def test_a_block_that_claims_too_many_records_is_one_dead_letter(read):
 
 
 def test_records_left_over_in_a_block_are_told(read):
-    data = row(0) + b"left over"
-    odd = number(1) + number(len(data)) + data + SYNC
-    rows = read(container(odd, block([row(1)])))
+    data = row(0) + row(1) + b"left over"
+    odd = number(2) + number(len(data)) + data + SYNC
+    rows = read(container(odd, block([row(2)])))
+    assert ids(rows) == [0, None, 2]
+    assert positions(rows) == [0, 1, 2]
+    assert errors(rows)[1]["original"] == row(1) + b"left over"
+
+
+def test_bytes_without_a_record_in_a_block_are_told(read):
+    odd = number(0) + number(4) + b"what" + SYNC
+    rows = read(container(block([row(0)]), odd, block([row(1)])))
     assert ids(rows) == [0, None, 1]
-    assert errors(rows)[1]["original"] == b"left over"
+    assert positions(rows) == [0, 1, 2]
+    assert errors(rows)[1]["original"] == b"what"
+
+
+@pytest.mark.parametrize("size", [1, 30, 200, 1000])
+def test_a_file_with_bad_blocks_gives_the_same_records_in_ranges(read, size):
+    left = row(4) + b"left over"
+    data = container(
+        block([row(0), row(1)]),
+        number(2) + number(3) + b"\xff\xff\xff" + SYNC,
+        number(1) + number(len(left)) + left + SYNC,
+        number(0) + number(4) + b"what" + SYNC,
+        block([]),
+        block([row(6), row(7)]),
+        block([row(8)]),
+    )
+    whole = read(data, schema=json.dumps(ROW))
+    assert len(set(positions(whole))) == len(whole)
+    assert ids(whole) == [0, 1, None, None, None, 6, 7, 8]
+    assert read(data, schema=json.dumps(ROW), split_bytes=size) == whole
 
 
 def test_a_value_that_does_not_fit_the_schema_is_one_dead_letter(read):

@@ -96,21 +96,32 @@ def test_typed_files_become_columns_with_stamps(folder, form, given):
     assert all(row["_pen"]["error"] is None for row in rows)
 
 
-@pytest.mark.parametrize("form", ["csv", "json", "parquet"])
+@pytest.mark.parametrize("form", ["csv", "json", "parquet", "avro"])
 def test_large_files_are_read_in_ranges_with_the_same_stamps(folder, form):
-    data = as_parquet(RECORDS, 50) if form == "parquet" else WRITERS[form](RECORDS)
+    small = {
+        "parquet": lambda: as_parquet(RECORDS, 50),
+        "avro": lambda: as_avro(RECORDS, "null", 500),
+    }
+    data = small[form]() if form in small else WRITERS[form](RECORDS)
     (folder / "a").write_bytes(data)
-    whole, one = read(LocalFiles(path=str(folder), format=form, schema=DDL, parts=1))
-    cut, many = read(LocalFiles(path=str(folder), format=form, schema=DDL, split_bytes=3000))
+    schema = AVRO if form == "avro" else DDL
+    whole, one = read(LocalFiles(path=str(folder), format=form, schema=schema, parts=1))
+    cut, many = read(LocalFiles(path=str(folder), format=form, schema=schema, split_bytes=3000))
     assert len(one) == 1
     assert len(many) > 3
     assert cut == whole
 
 
 @pytest.mark.parametrize("codec", ["gzip", "zstd", "bzip2", "zip"])
-@pytest.mark.parametrize("form", ["lines", "csv", "json", "avro"])
+@pytest.mark.parametrize("form", ["lines", "text", "whole", "xml", "csv", "json", "avro"])
 def test_compressed_files_are_read_by_their_suffix(folder, form, codec):
-    data = b"one\ntwo\n" if form == "lines" else WRITERS[form](RECORDS)
+    given = {
+        "lines": (b"one\ntwo\n", [b"one", b"two"]),
+        "text": (b"one\ntwo\n", ["one", "two"]),
+        "whole": (b"one\ntwo\n", [b"one\ntwo\n"]),
+        "xml": (b"<all><a>1</a><a>2</a></all>", [b"<a>1</a>", b"<a>2</a>"]),
+    }
+    data, values = given.get(form) or (WRITERS[form](RECORDS), None)
     if codec == "gzip":
         (folder / "a.gz").write_bytes(gzip.compress(data[:9]) + gzip.compress(data[9:]))
     elif codec == "bzip2":
@@ -122,12 +133,51 @@ def test_compressed_files_are_read_by_their_suffix(folder, form, codec):
             archive.writestr("x/one", data)
             archive.writestr("two.skip", b"broken")
     rows, _ = read(LocalFiles(path=str(folder), format=form, members="**/one"))
-    if form == "lines":
-        assert [row["value"] for row in rows] == [b"one", b"two"]
+    if values is not None:
+        assert [row["value"] for row in rows] == values
     else:
         assert plain(rows) == RECORDS
-    if codec == "zip" and form != "lines":
-        assert stamps(rows)[0][0] == "a.zip!x/one"
+    meta = rows[0].get("_pen") or rows[0]
+    part = meta["stamp"]["part"]
+    if codec == "zip":
+        assert part == "a.zip!x/one"
+
+
+def test_text_has_a_row_for_each_line_however_it_ends(folder):
+    data = "\ufeffone\r\ntwo\rGrüße\n\nlast".encode()
+    (folder / "a").write_bytes(data)
+    rows, _ = read(LocalFiles(path=str(folder), format="text"))
+    assert [row["value"] for row in rows] == ["one", "two", "Grüße", "", "last"]
+    assert [position for _, position in stamps(rows)] == [3, 8, 12, 20, 21]
+    cut, parts = read(LocalFiles(path=str(folder), format="text", split_bytes=2))
+    assert len(parts) > 10
+    assert cut == rows
+
+
+@pytest.mark.parametrize("data", [b"", b"\n", b"one", b"one\r\ntwo", b"\xef\xbb\xbfone"])
+@pytest.mark.parametrize("cut", [1, 2, 3, 4, 100])
+def test_a_byte_order_mark_is_no_part_of_a_text(folder, data, cut):
+    (folder / "a").write_bytes(b"\xef\xbb\xbf" + data)
+    rows, _ = read(LocalFiles(path=str(folder), format="text", split_bytes=cut))
+    assert [row["value"].encode() for row in rows] == data.splitlines()
+    assert [position for _, position in stamps(rows)][:1] == [3] * bool(data)
+
+
+def test_a_line_that_is_no_text_is_one_bad_record_or_is_trusted(folder):
+    (folder / "a").write_bytes(b"one\ngr\xfc\xdfe\ntwo\n")
+    rows, _ = read(LocalFiles(path=str(folder), format="text"))
+    assert [row["value"] for row in rows] == ["one", None, "two"]
+    error = rows[1]["_pen"]["error"]
+    assert (error["message"], error["original"]) == (
+        "the bytes are not valid utf-8",
+        b"gr\xfc\xdfe",
+    )
+    source = LocalFiles(path=str(folder), format="text", utf8="trust")
+    planner = source.planner(Context())
+    (part,) = planner.plan(planner.initial(), planner.final())
+    planner.close()
+    (trusted,) = source.read(part)
+    assert trusted.column("value").cast(pa.binary()).to_pylist() == [b"one", b"gr\xfc\xdfe", b"two"]
 
 
 def test_a_bomb_ends_in_an_error_before_it_fills_memory(folder):

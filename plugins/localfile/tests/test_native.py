@@ -3,13 +3,16 @@
 import datetime
 import decimal
 import os
+import random
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import penstock as pen
+from penstock.coders.text import is_utf8
 from penstock.contracts.errors import SchemaError
+from penstock_localfile.engine.formats.plain import BOM
 
 pytestmark = pytest.mark.spark
 KINDS = pa.schema(
@@ -162,8 +165,110 @@ def test_a_line_beyond_the_bound_is_an_error_in_spark_too(tmp_path, spark):
     options = {"path": str(tmp_path), "max_record_bytes": 50, "columns": ["value"]}
     frame = pen.read(spark, "localfile", **options)
     assert in_spark(frame)
-    with pytest.raises(Exception, match="longer than 50 bytes"):
-        frame.collect()
+    ours = own(spark, path=str(tmp_path), max_record_bytes="50")
+    for each in (frame, ours):
+        with pytest.raises(Exception, match="longer than 50 bytes"):
+            each.collect()
+
+
+TEXTS = {
+    "empty": b"",
+    "end": b"\n",
+    "back": b"\r",
+    "both": b"\r\n",
+    "turned": b"\n\r",
+    "plain": b"one\n\ntwo\n  three \nlast",
+    "windows": b"one\r\n\r\ntwo\r\nlast\r\n",
+    "old": b"one\rtwo\r\rthree\rlast\r",
+    "mixed": b"one\ntwo\rthree\r\nfour\n\rfive\r\r\nsix\n\n\rlast",
+    "zero": b"a\0b\n\0\n",
+    "breaks": "a\x0bb\x0cc\x1cd\x85e\u2028f\n".encode(),
+    "marked": b"\xef\xbb\xbfone\ntwo\n",
+    "marked-twice": b"\xef\xbb\xbf\xef\xbb\xbfone\n\xef\xbb\xbftwo\n",
+    "only-a-mark": b"\xef\xbb\xbf",
+    "mark-and-end": b"\xef\xbb\xbf\r\n",
+    "half-a-mark": b"\xef\xbb\none\n",
+    "letters": "Grüße\n漢字\n\U0001f600\n".encode(),
+    "latin": b"gr\xfc\xdfe\ngood\n",
+    "surrogate": b"\xed\xa0\x80\n\xed\x9f\xbf\n",
+    "overlong": b"\xc0\x80\n\xc1\xbf\n\xe0\x80\x80\n\xf0\x80\x80\x80\n",
+    "beyond": b"\xf4\x8f\xbf\xbf\n\xf4\x90\x80\x80\n\xf5\x80\x80\x80\n\xff\n",
+    "cut": b"ok\n\xe6\xbc\n\xf0\x9f\x98\n\xc3",
+    "wide": "one\ntwo\n".encode("utf-16"),
+}
+
+
+@pytest.fixture
+def texts(tmp_path):
+    chance = random.Random(8)
+    some = [b"a", b"bc", b"\r", b"\n", b"\r\n", "ü".encode(), b"\xff", b""]
+    for name, data in TEXTS.items():
+        (tmp_path / name).write_bytes(data)
+    for number in range(10):
+        data = b"".join(chance.choices(some, k=60))
+        (tmp_path / f"random-{number}").write_bytes(data)
+    return tmp_path
+
+
+def as_bytes(frame):
+    """The values; collected as text, those that are none would look alike."""
+    found = frame.selectExpr("CAST(value AS BINARY) AS value").collect()
+    return sorted((r.value is not None, bytes(r.value or b"")) for r in found)
+
+
+@pytest.mark.parametrize("utf8", ["check", "trust"])
+@pytest.mark.parametrize("cut", [7, 1 << 20], ids=["in small parts", "whole"])
+def test_text_is_what_our_own_reader_makes_of_it(texts, spark, utf8, cut):
+    options = {"path": str(texts), "format": "text", "utf8": utf8}
+    ours = own(spark, split_bytes=str(cut), **options).select("value")
+    size = "spark.sql.files.maxPartitionBytes"
+    before = spark.conf.get(size)
+    spark.conf.set(size, str(cut))
+    try:
+        frame = pen.read(spark, "localfile", columns=["value"], **options)
+        assert in_spark(frame)
+        assert not in_spark(ours)
+        assert frame.schema.simpleString() == ours.schema.simpleString()
+        found = as_bytes(frame)
+    finally:
+        spark.conf.set(size, before)
+    assert found == as_bytes(ours)
+    lines = [x for p in texts.iterdir() for x in p.read_bytes().removeprefix(BOM).splitlines()]
+    assert found == sorted(
+        (True, x) if utf8 == "trust" or is_utf8(x) else (False, b"") for x in lines
+    )
+
+
+def test_text_that_is_trusted_costs_what_it_costs_spark(texts, spark):
+    options = {"path": str(texts), "format": "text", "columns": ["value"]}
+    plan = "Project"
+    trusted = pen.read(spark, "localfile", utf8="trust", **options)
+    assert plan not in trusted._jdf.queryExecution().executedPlan().toString()
+    checked = pen.read(spark, "localfile", **options)
+    assert plan in checked._jdf.queryExecution().executedPlan().toString()
+
+
+def test_text_beyond_the_bound_is_an_error_in_spark_too(tmp_path, spark):
+    (tmp_path / "a.log").write_bytes(b"short\r" + b"x" * 51 + b"\r\n")
+    options = {"path": str(tmp_path), "format": "text", "max_record_bytes": 50}
+    for frame in (
+        own(spark, **options),
+        pen.read(spark, "localfile", columns=["value"], **options),
+    ):
+        with pytest.raises(Exception, match="longer than 50 bytes"):
+            frame.collect()
+    options["max_record_bytes"] = 51
+    frame = pen.read(spark, "localfile", columns=["value"], **options)
+    assert in_spark(frame)
+    assert [len(r.value) for r in frame.collect()] == [5, 51]
+
+
+def test_text_with_its_stamps_is_read_by_us(texts, spark):
+    frame = pen.read(spark, "localfile", path=str(texts / "latin"), format="text")
+    assert not in_spark(frame)
+    bad, good = frame.collect()
+    assert (bad.value, bytes(bad._pen.error.original)) == (None, b"gr\xfc\xdfe")
+    assert (good.value, good._pen.stamp.position) == ("good", 6)
 
 
 def test_a_column_that_is_not_there_is_named(tmp_path, spark):

@@ -120,4 +120,6 @@ def test_options_decide_whether_spark_may_read():
     assert LocalFiles(path="/in", format="parquet").reads_in_spark(stamps=True)
     assert LocalFiles(path="/in").reads_in_spark(stamps=False)
     assert not LocalFiles(path="/in").reads_in_spark(stamps=True)
+    assert LocalFiles(path="/in", format="text").reads_in_spark(stamps=False)
+    assert not LocalFiles(path="/in", format="text").reads_in_spark(stamps=True)
     assert not LocalFiles(path="/in", format="csv").reads_in_spark(stamps=False)

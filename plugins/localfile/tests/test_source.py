@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from penstock.contracts import ENVELOPE, Context, Limit
+from penstock.contracts import Context, Limit
 from penstock.contracts.errors import (
     DataLossError,
     OptionError,
@@ -40,7 +40,7 @@ def rows_of(source, parts):
     found = []
     for part in pickle.loads(pickle.dumps(parts)):
         for rows in source.read(part):
-            assert rows.schema.equals(ENVELOPE)
+            assert rows.schema.equals(source.schema())
             found += rows.to_pylist()
     return found
 
@@ -183,6 +183,21 @@ def test_a_limit_of_rows_cuts_within_files(folder, state, rows):
         put(folder, f"{i}", b"".join(line + b"\n" for line in lines), at=1000 + i)
         expected += lines
     batches, _ = drain(LocalFiles(path=str(folder)), state, Limit(rows=rows))
+    assert [v for batch in batches for v in batch] == expected
+    assert all(len(batch) <= rows for batch in batches)
+    assert max(len(batch) for batch in batches) == min(rows, len(expected))
+
+
+@pytest.mark.parametrize("rows", [1, 3, 100])
+@pytest.mark.parametrize("chunk", [1, 2, 5, 1000])
+def test_a_limit_of_rows_cuts_at_any_line_end_of_text(folder, state, monkeypatch, rows, chunk):
+    monkeypatch.setattr("penstock_localfile.engine.planner._CHUNK", chunk)
+    data = b"one\r\n\rtwo\r\r\nthree\n\nfour\r"
+    put(folder, "a", data, at=1000)
+    put(folder, "b", b"five\r\nsix", at=1001)
+    expected = [line.decode() for line in [*data.splitlines(), b"five", b"six"]]
+    source = LocalFiles(path=str(folder), format="text")
+    batches, _ = drain(source, state, Limit(rows=rows))
     assert [v for batch in batches for v in batch] == expected
     assert all(len(batch) <= rows for batch in batches)
     assert max(len(batch) for batch in batches) == min(rows, len(expected))

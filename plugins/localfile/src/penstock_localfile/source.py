@@ -48,8 +48,8 @@ class LocalFiles(FileOptions, ReplayableSource, ReadsInSpark):
         yield from joined(rows for piece in part.ranges for rows in form.read(storage, piece))
 
     def reads_in_spark(self, *, stamps: bool) -> bool:
-        """Parquet, and lines without their stamps."""
-        return self.format == "parquet" or (self.format == "lines" and not stamps)
+        """Parquet, and lines or text without their stamps."""
+        return self.format == "parquet" or (self.format in ("lines", "text") and not stamps)
 
     def in_spark(self, parts: Sequence[Part], *, stamps: bool) -> SparkRead | None:
         """The files of some parts, if Spark's reader gives the same rows of them."""

@@ -95,13 +95,23 @@ def test_more_files_than_the_driver_should_look_into_are_ours(tmp_path, monkeypa
 @pytest.mark.parametrize(
     ("name", "data", "plain"),
     [
-        ("a.log", b"one\n", True),
-        ("a.gz", b"one\n", False),
-        ("a.snappy", b"one\n", False),
-        ("a b", b"one\n", False),
-        ("mark", b"\xef\xbb\xbfone\n", False),
+        ("a.log", b"one\n", {"lines", "text"}),
+        ("a.gz", b"one\n", set()),
+        ("a.snappy", b"one\n", set()),
+        ("a b", b"one\n", set()),
+        ("mark", b"\xef\xbb\xbfone\n", {"text"}),
     ],
 )
-def test_lines_are_left_to_spark_if_it_sees_the_same_ones(tmp_path, name, data, plain):
+@pytest.mark.parametrize("form", ["lines", "text"])
+def test_lines_are_left_to_spark_if_it_sees_the_same_ones(tmp_path, form, name, data, plain):
     (tmp_path / name).write_bytes(data)
-    assert (left_to_spark(tmp_path, "lines") is not None) is plain
+    assert (left_to_spark(tmp_path, form) is not None) is (form in plain)
+
+
+@pytest.mark.parametrize("form", ["lines", "text"])
+def test_a_bound_is_watched_only_where_a_line_could_be_longer(tmp_path, form):
+    (tmp_path / "a").write_bytes(b"x" * 100)
+    watched = left_to_spark(tmp_path, form, max_record_bytes=99).columns["value"]
+    free = left_to_spark(tmp_path, form, max_record_bytes=100).columns["value"]
+    assert "raise_error" in watched
+    assert "raise_error" not in free

@@ -8,13 +8,12 @@ from bz2 import BZ2File
 from typing import IO, Any, cast
 
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from attrs import frozen
 
 from penstock.coders.csvwrite import write_rows as csv_rows
 from penstock.coders.jsonwrite import write_rows as json_rows
 from penstock.contracts import Rejected
+from penstock.contracts.compute import pc
 from penstock.contracts.errors import SchemaError
 from penstock_localfile.engine.packed import Packed
 from penstock_localfile.engine.storage import Writable
@@ -205,11 +204,14 @@ class ParquetEncoding(Encoding):
     def open(self, out: Any, schema: pa.Schema) -> Sheet:
         """Begin a file."""
         sink = pa.PythonFile(out, "w")
+        # Here, since pipelines are declared and explained without it.
+        import pyarrow.parquet as pq
+
         return _ParquetSheet(pq.ParquetWriter(sink, schema, compression=self.packed))
 
 
 class _ParquetSheet(Sheet):
-    def __init__(self, writer: pq.ParquetWriter) -> None:
+    def __init__(self, writer: Any) -> None:
         self._writer = writer
 
     def write(self, rows: pa.RecordBatch) -> None:

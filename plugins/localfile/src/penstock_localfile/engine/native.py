@@ -1,7 +1,8 @@
 """When Spark's own readers give the very rows that ours give, and what to ask them for.
 
-Only where Spark is faster: Parquet, and lines whose place in the file nobody asks for (Spark does
-not tell it). CSV and JSON are read faster here than there, and each has its own idea of a number.
+Only where Spark is faster: Parquet, and lines or text whose place in the file nobody asks for
+(Spark does not tell it). CSV and JSON are read faster here than there, and each has its own idea
+of a number.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import pyarrow.parquet as pq
 
 from penstock.contracts.native import SparkRead, Stamped
 from penstock_localfile.engine.formats.parquet import ParquetFormat
-from penstock_localfile.engine.formats.plain import LinesFormat
+from penstock_localfile.engine.formats.plain import BOM, LinesFormat, TextLinesFormat
 from penstock_localfile.engine.ledger import Logged
 from penstock_localfile.engine.local import LocalStorage
 from penstock_localfile.engine.parts import Part
@@ -25,7 +26,6 @@ MOST_FILES = 1_000
 
 _PLAIN = re.compile(r"(/[A-Za-z0-9._=,+@~-]+)+")
 _STRICT = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}
-_BOM = b"\xef\xbb\xbf"
 
 _ALIKE: dict[pa.DataType, tuple[str, str]] = {
     pa.bool_(): ("BOOLEAN", "NONE"),
@@ -52,6 +52,8 @@ def in_spark(
         return None
     if isinstance(form, ParquetFormat):
         return _parquet(storage, form, files)
+    if isinstance(form, TextLinesFormat):
+        return _text(form, files)
     return _lines(form, files)
 
 
@@ -138,21 +140,45 @@ def _lines(form: LinesFormat, files: Mapping[str, Logged]) -> SparkRead | None:
         if form.expanding.kind(os.fsencode(path)) or _codec(path):
             return None
         with open(path, "rb") as file:
-            if file.read(len(_BOM)) == _BOM:
+            if file.read(len(BOM)) == BOM:
                 return None  # Spark takes it away
+    size = "octet_length(value) - CAST(endswith(value, '\\r') AS INT)"
+    return _by_line(
+        files,
+        r"CASE WHEN endswith(value, '\r') THEN "
+        "substring(CAST(value AS BINARY), 1, octet_length(value) - 1) "
+        "ELSE CAST(value AS BINARY) END",
+        _too_long(form, files, size, "BINARY"),
+        {"lineSep": "\n"},
+    )
+
+
+def _text(form: TextLinesFormat, files: Mapping[str, Logged]) -> SparkRead | None:
+    """Spark splits text as that format does, and takes a byte order mark away."""
+    if any(form.expanding.kind(os.fsencode(path)) or _codec(path) for path in files):
+        return None
+    value = "`value`" if form.trusted else "try_validate_utf8(value)"
+    return _by_line(files, value, _too_long(form, files, "octet_length(value)", "STRING"), {})
+
+
+def _by_line(
+    files: Mapping[str, Logged], value: str, too_long: str, options: Mapping[str, str]
+) -> SparkRead:
     return SparkRead(
         format="text",
         schema=pa.schema([pa.field("value", pa.string())]),
         paths=tuple(files),
-        columns={
-            "value": f"CASE WHEN octet_length(value) > {form.longest} "
-            f"THEN CAST(raise_error('a line is longer than {form.longest} bytes') AS BINARY) "
-            r"WHEN endswith(value, '\r') THEN "
-            "substring(CAST(value AS BINARY), 1, octet_length(value) - 1) "
-            "ELSE CAST(value AS BINARY) END"
-        },
-        options=_STRICT | {"lineSep": "\n"},
+        columns={"value": f"CASE {too_long} ELSE {value} END" if too_long else value},
+        options={**_STRICT, **options},
     )
+
+
+def _too_long(form: LinesFormat, files: Mapping[str, Logged], size: str, kind: str) -> str:
+    """The case of a line beyond the bound; none where no file is large enough to hold one."""
+    if all(file.entry.size <= form.longest for file in files.values()):
+        return ""
+    said = f"a line is longer than {form.longest} bytes"
+    return f"WHEN {size} > {form.longest} THEN CAST(raise_error('{said}') AS {kind})"
 
 
 def _codec(path: str) -> bool:

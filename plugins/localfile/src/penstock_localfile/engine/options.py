@@ -7,23 +7,19 @@ from typing import Any, Literal
 
 from penstock.contracts import Configured, at_least, connector, option
 from penstock.contracts.errors import OptionError, SchemaError
+from penstock.contracts.options import one_character
 from penstock_localfile.engine.afterwards import Action, Afterwards
 from penstock_localfile.engine.compression import Compression, Expanding
 from penstock_localfile.engine.discovery import Changed, Discovery, Order, Rules
 from penstock_localfile.engine.formats.base import Format
-from penstock_localfile.engine.formats.plain import LinesFormat, WholeFormat
+from penstock_localfile.engine.formats.plain import LinesFormat, TextLinesFormat, WholeFormat
 from penstock_localfile.engine.ledger import Ledger
 from penstock_localfile.engine.names import matcher
 from penstock_localfile.engine.parts import Packing
 from penstock_localfile.engine.planner import FilePlanner
 from penstock_localfile.engine.storage import Storage
 
-FormatName = Literal["lines", "whole", "csv", "json", "parquet", "avro", "xml"]
-
-
-def one_character(text: str) -> str | None:
-    """A check."""
-    return None if len(text) == 1 and text.isascii() else "must be one ASCII character"
+FormatName = Literal["lines", "text", "whole", "csv", "json", "parquet", "avro", "xml"]
 
 
 @connector
@@ -32,8 +28,8 @@ class FileOptions(Configured):
 
     format: FormatName = option(
         default="lines",
-        doc="`lines` and `whole` give bytes, `xml` gives elements as bytes; `csv`, `json`, "
-        "`parquet` and `avro` give columns.",
+        doc="`lines` and `whole` give bytes, `xml` gives elements as bytes; `text` gives lines as "
+        "text; `csv`, `json`, `parquet` and `avro` give columns.",
     )
     _schema: Any = option(
         default=None,
@@ -86,6 +82,11 @@ class FileOptions(Configured):
         check=at_least(1),
         doc="A compressed file may grow to so many times its size (64 MiB are always allowed).",
     )
+    utf8: Literal["check", "trust"] = option(
+        default="check",
+        doc="text: a line that is not UTF-8 is a bad record; or, with `trust`, is passed on as it "
+        "is, as Spark's own text source does.",
+    )
     header: bool = option(default=True, doc="csv: the first line of each file names the columns.")
     delimiter: str = option(default=",", doc="csv: between fields.", check=one_character)
     quote: str = option(default='"', doc="csv: around fields.", check=one_character)
@@ -131,9 +132,10 @@ class FileOptions(Configured):
     def settle(self) -> None:
         """Refuse what contradicts itself."""
         matcher(self.members)
-        if self._schema is not None and self.format in ("lines", "whole", "xml"):
+        if self._schema is not None and self.format in ("lines", "text", "whole", "xml"):
+            given = "text" if self.format == "text" else "bytes"
             raise OptionError(
-                f"format={self.format} gives bytes and takes no schema",
+                f"format={self.format} gives {given} and takes no schema",
                 fix="drop schema, or choose csv, json, parquet or avro",
             )
         if self.format == "xml":
@@ -174,6 +176,8 @@ class FileOptions(Configured):
             return XmlFormat(*common, self.row, dict(self.namespaces))
         if self.format == "whole":
             return WholeFormat(*common, self.metadata, self.broken == "pass")
+        if self.format == "text":
+            return TextLinesFormat(*common, trusted=self.utf8 == "trust")
         return LinesFormat(*common)
 
     def rules(self, pattern: str, *, named: bool = False) -> Rules:
@@ -218,7 +222,9 @@ class FileOptions(Configured):
     def file_planner(self, storage: Storage, rules: Rules, state: str | None) -> FilePlanner:
         """The planner over a storage."""
         form = self.file_format()
-        ranged = form.by_lines or storage.seeks  # else each range would copy the whole file
+        # Elsewhere each range would copy the whole file, or what lies before it.
+        seeks = storage.seeks and (storage.cheap_reads or not form.walks)
+        ranged = form.by_lines or seeks
         divides = form.divides if ranged else (lambda path: False)
         return FilePlanner(
             storage,

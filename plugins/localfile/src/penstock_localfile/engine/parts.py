@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from attrs import frozen
 
 from penstock_localfile.engine.ledger import Logged
+from penstock_localfile.engine.lines import NEWLINE, Ends
 
 OPEN_COST = 1 << 20
 """What opening a file is worth in bytes when small files are packed together."""
@@ -54,11 +55,13 @@ class Cutting:
         divides: Whether a file of this name may be read in byte ranges.
         lines: Whether its records are its lines, so that a batch may end between two of them.
         single: Whether every file is exactly one row.
+        ends: Where lines end.
     """
 
     divides: Callable[[bytes], bool]
     lines: bool = False
     single: bool = False
+    ends: Ends = NEWLINE
 
 
 @frozen

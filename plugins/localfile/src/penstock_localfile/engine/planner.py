@@ -11,7 +11,6 @@ from penstock.contracts.errors import OptionError, PositionError
 from penstock_localfile.engine.afterwards import Afterwards
 from penstock_localfile.engine.discovery import Discovery, Rules
 from penstock_localfile.engine.ledger import Ledger, Logged
-from penstock_localfile.engine.lines import line_ends
 from penstock_localfile.engine.parts import Cutting, Packing, Part, Range
 from penstock_localfile.engine.storage import Storage
 
@@ -206,6 +205,7 @@ class FilePlanner(Planner):
     def _scan(
         self, file: Logged, start: int, stop: int, room: int, left: int | None, first: bool
     ) -> tuple[int, int]:
+        ends = self._cutting.ends
         opened = self._storage.open(file.entry.path, start)
         try:
             at, cut, lines = start, start, 0
@@ -213,15 +213,17 @@ class FilePlanner(Planner):
                 block = opened.read(min(_CHUNK, stop - at))
                 if not block:
                     break
-                ends = line_ends(block) + at
-                fit = int(ends.searchsorted(start + room, side="right"))
-                if fit == 0 and first and cut == start and len(ends):
-                    return int(ends[0]), 1
+                while ends.alone and block.endswith(b"\r") and at + len(block) < stop:
+                    block += opened.read(1) or b"\n"  # is it the half of an end?
+                found = ends.all(block) + at
+                fit = int(found.searchsorted(start + room, side="right"))
+                if fit == 0 and first and cut == start and len(found):
+                    return int(found[0]), 1
                 if left is not None:
                     fit = min(fit, left - lines)
                 if fit:
-                    cut, lines = int(ends[fit - 1]), lines + fit
-                if fit < len(ends) or lines == left:
+                    cut, lines = int(found[fit - 1]), lines + fit
+                if fit < len(found) or lines == left:
                     return cut, lines
                 at += len(block)
             tail = cut < stop

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from attrs import frozen
 
+from penstock.contracts.compute import pc
 from penstock.contracts.errors import OptionError, SchemaError
 
 _NULL = "__HIVE_DEFAULT_PARTITION__"

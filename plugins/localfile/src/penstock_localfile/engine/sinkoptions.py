@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from penstock.contracts import Batch, Configured, Writer, at_least, connector, option
 from penstock.contracts.errors import OptionError
-from penstock_localfile.engine.options import one_character
+from penstock.contracts.options import one_character
 from penstock_localfile.engine.packed import Packed
 
 if TYPE_CHECKING:

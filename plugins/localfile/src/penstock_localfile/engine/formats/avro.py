@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,7 +12,7 @@ from attrs import frozen
 
 from penstock.contracts.coder import Decoded, RowError
 from penstock.contracts.errors import ReadError, SchemaError, SetupError
-from penstock_localfile.engine.compression import as_file
+from penstock_localfile.engine.compression import as_file, seekable
 from penstock_localfile.engine.formats.avroblocks import Walk, blocks, header
 from penstock_localfile.engine.formats.base import Format, decoded_rows, typed
 from penstock_localfile.engine.ledger import Logged
@@ -20,6 +21,7 @@ from penstock_localfile.engine.parts import Range
 from penstock_localfile.engine.storage import Storage
 
 _RUN = 16_384
+_STEP = 1 << 16
 
 
 @frozen
@@ -31,6 +33,8 @@ class AvroFormat(Format):
     """
 
     given: Any = None
+    by_ranges = True
+    walks = True
 
     def learns(self) -> bool:
         """Whether no schema was given."""
@@ -58,47 +62,59 @@ class AvroFormat(Format):
         return AvroCoder(schema=given, writer=writer)
 
     def read(self, storage: Storage, piece: Range) -> Iterator[pa.RecordBatch]:
-        """The records of the file; a bad one keeps its place and harms no other block."""
+        """The records of the blocks that begin in the range; a bad one harms no other block."""
+        if not piece.whole and self.divides(piece.file.entry.path):
+            with seekable(storage, piece.file) as raw, io.BufferedReader(raw, _STEP) as stream:  # type: ignore[type-var]
+                yield from self._records(storage, piece, stream, cut=True)
+            return
         for inside, content in self.expanding.documents(storage, piece.file):
-            stream = as_file(content)
-            head = header(stream, piece.file)
-            coder, held = self._coder(head.schema), _Held()
-            try:
-                walk = Walk(head, self.longest)
-            except SchemaError as error:
-                raise ReadError(
-                    f"the schema of an Avro file cannot be used: {error.message}",
-                    got=shown(piece.file.entry.path),
-                ) from error
-            for block in blocks(stream, head, piece.file, self.longest):
-                held.add(walk.records(block), block.count)
-                if held.rows >= _RUN:
-                    yield held.decoded(coder, storage, piece.file, inside)
-                    held = held.next()
-            if held.rows:
+            yield from self._records(storage, piece, as_file(content), inside)
+
+    def _records(
+        self,
+        storage: Storage,
+        piece: Range,
+        stream: io.BufferedReader,
+        inside: str = "",
+        *,
+        cut: bool = False,
+    ) -> Iterator[pa.RecordBatch]:
+        head = header(stream, piece.file)
+        coder, held = self._coder(head.schema), _Held()
+        try:
+            walk = Walk(head, self.longest)
+        except SchemaError as error:
+            raise ReadError(
+                f"the schema of an Avro file cannot be used: {error.message}",
+                got=shown(piece.file.entry.path),
+            ) from error
+        for block in blocks(stream, head, piece, self.longest, cut=cut):
+            held.add(walk.records(block), block.number)
+            if held.rows >= _RUN:
                 yield held.decoded(coder, storage, piece.file, inside)
+                held = _Held()
+        if held.rows:
+            yield held.decoded(coder, storage, piece.file, inside)
 
 
 class _Held:
     """Records of some blocks, waiting to be decoded together."""
 
-    def __init__(self, at: int = 0) -> None:
-        self._at = at
+    def __init__(self) -> None:
         self._values: list[pa.Array] = []
         self._positions: list[Any] = []
         self._errors: list[RowError] = []
         self.rows = 0
 
-    def add(self, found: Any, count: int) -> None:
+    def add(self, found: Any, first: int) -> None:
         self._values.append(found.values)
         number = len(found.values)
         if found.rest is not None:
             self._values.append(pa.array([found.rest], pa.binary()))
             self._errors.append(RowError(row=self.rows + number, message=found.message))
             number += 1
-        self._positions.append(np.arange(self._at, self._at + number))
+        self._positions.append(np.arange(first, first + number))
         self.rows += number
-        self._at += max(count, number)
 
     def decoded(self, coder: Any, storage: Storage, file: Logged, inside: str) -> pa.RecordBatch:
         values = pa.concat_arrays(self._values)
@@ -116,6 +132,3 @@ class _Held:
         errors = [RowError(row=int(rows[e.row]), message=e.message) for e in done.errors]
         both = sorted([*errors, *self._errors], key=lambda e: e.row)
         return Decoded(done.rows, pa.array(origin, pa.int32()), tuple(both))
-
-    def next(self) -> _Held:
-        return _Held(self._at)

@@ -21,6 +21,7 @@ from attrs import frozen
 from penstock.contracts.errors import ReadError
 from penstock_localfile.engine.ledger import Logged
 from penstock_localfile.engine.names import shown
+from penstock_localfile.engine.parts import Range
 
 _BROKEN = (EOFError, ValueError, TypeError, IndexError, KeyError, OverflowError, StopIteration)
 _EMPTY = 1000  # records that take no bytes: their number is not bounded by the block's length
@@ -51,10 +52,12 @@ class Block:
     Attributes:
         count: How many the writer says there are.
         data: Compressed.
+        number: Of the first of them in its file.
     """
 
     count: int
     data: bytes
+    number: int = 0
 
 
 @frozen
@@ -104,25 +107,38 @@ def header(stream: io.BufferedReader, file: Logged) -> Header:
     return Header(schema, codec, sync)
 
 
-def blocks(stream: io.BufferedReader, head: Header, file: Logged, longest: int) -> Iterator[Block]:
-    """The blocks that follow the header.
+def blocks(
+    stream: io.BufferedReader, head: Header, piece: Range, longest: int, *, cut: bool = False
+) -> Iterator[Block]:
+    """The blocks that follow the header; `cut`: those that begin in the range, of a seekable file.
 
     Raises:
         ReadError: the file is cut off, or what should be a block is none.
     """
+    number = 0
     while stream.peek(1):
+        at = stream.tell() if cut else 0
+        if cut and at >= piece.end:
+            return
+        ours = not cut or at >= piece.start
         try:
             count, size = _long(stream), _long(stream)
             if count < 0 or not 0 <= size <= longest:
                 raise ValueError(f"a block claims {count} records and {size} bytes")
-            data = _exactly(stream, size)
+            data = _exactly(stream, size) if ours else b""
+            if not ours:
+                stream.seek(size, io.SEEK_CUR)
             if _exactly(stream, 16) != head.sync:
                 raise ValueError("a block does not end in the sync marker")
+            if cut and stream.tell() > piece.file.entry.size:
+                raise EOFError("it ends too early")
         except (ValueError, EOFError) as error:
             raise ReadError(
-                f"an Avro file is broken or cut off: {error}", got=shown(file.entry.path)
+                f"an Avro file is broken or cut off: {error}", got=shown(piece.file.entry.path)
             ) from None
-        yield Block(count, data)
+        if ours:
+            yield Block(count, data, number)
+        number += max(count, 1 if size else 0)  # bytes without a record are a bad record
 
 
 class Walk:
@@ -170,7 +186,9 @@ class Walk:
                 said += f", nor be told from the {left - 1} after it in its block"
             return Found(_cut(data, ends), data[ends[-1] :], said)
         if ends[-1] < len(data):
-            said = "bytes are left over after the records of a block"
+            # Some record was longer than it looked, and it must not take the next block's number.
+            del ends[max(len(ends) - 1, 1) :]
+            said = "bytes are left over after the last record of a block"
             return Found(_cut(data, ends), data[ends[-1] :], said)
         return Found(_cut(data, ends))
 

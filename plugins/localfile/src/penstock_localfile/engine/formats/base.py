@@ -22,6 +22,7 @@ from penstock.contracts.envelope import (
 )
 from penstock_localfile.engine.compression import Expanding
 from penstock_localfile.engine.ledger import Logged
+from penstock_localfile.engine.lines import NEWLINE
 from penstock_localfile.engine.names import shown
 from penstock_localfile.engine.parts import Cutting, Range
 from penstock_localfile.engine.storage import Storage
@@ -43,8 +44,12 @@ class Format(ABC):
 
     by_lines = False
     """Whether records are lines, so that a file that is not compressed can be read in ranges."""
+    ends = NEWLINE
+    """Where lines end."""
     by_ranges = False
     """Whether byte ranges can be read for another reason."""
+    walks = False
+    """Whether finding such a range takes a walk through the file from its beginning."""
     single = False
     """Whether a file that is no zip is exactly one row."""
 
@@ -70,7 +75,7 @@ class Format(ABC):
 
     def cutting(self) -> Cutting:
         """How the planner may cut."""
-        return Cutting(self.divides, lines=self.by_lines, single=self.single)
+        return Cutting(self.divides, lines=self.by_lines, single=self.single, ends=self.ends)
 
 
 def part_name(file: Logged, inside: str = "") -> str:

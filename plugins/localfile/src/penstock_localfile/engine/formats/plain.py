@@ -1,4 +1,4 @@
-"""Lines and whole files: bytes as they are."""
+"""Lines and whole files: bytes as they are; and lines as text."""
 
 from __future__ import annotations
 
@@ -7,16 +7,20 @@ from collections.abc import Iterator
 import pyarrow as pa
 from attrs import evolve, frozen
 
+from penstock.coders.text import TextCoder
+from penstock.contracts.coder import Decoded
 from penstock.contracts.envelope import HEADERS
 from penstock.contracts.errors import DataLossError, EphemeralReadError, ReadError
-from penstock_localfile.engine.formats.base import Format, envelope
+from penstock_localfile.engine.formats.base import Format, decoded_rows, envelope, typed
 from penstock_localfile.engine.ledger import Logged
-from penstock_localfile.engine.lines import lines_of, read_blocks
+from penstock_localfile.engine.lines import ANY_END, lines_of, read_blocks
 from penstock_localfile.engine.names import shown
 from penstock_localfile.engine.parts import Range
 from penstock_localfile.engine.storage import Readable, Storage
 
 _FAR = 1 << 62
+_TEXT = TextCoder()
+BOM = b"\xef\xbb\xbf"
 
 
 @frozen
@@ -35,13 +39,81 @@ class LinesFormat(Format):
         """Blocks of a range's lines, with what the name of a zip's member adds to the file's."""
         if not self.divides(piece.file.entry.path):
             for inside, content in self.expanding.documents(storage, piece.file):
-                for data, at in read_blocks(content, 0, _FAR, longest=self.longest):
+                for data, at in self._blocks(content, 0, _FAR):
                     yield inside, data, at
         elif piece.start < piece.end:
             with self.expanding.opened(storage, piece.file, max(piece.start - 1, 0)) as content:
-                ends = (piece.start, piece.end)
-                for data, at in read_blocks(content, *ends, longest=self.longest):
+                for data, at in self._blocks(content, piece.start, piece.end):
                     yield "", data, at
+
+    def _blocks(self, content: Readable, start: int, end: int) -> Iterator[tuple[bytes, int]]:
+        return read_blocks(content, start, end, longest=self.longest, ends=self.ends)
+
+
+@frozen
+class TextLinesFormat(LinesFormat):
+    """One row per line, as text; a byte order mark at the beginning is no part of it.
+
+    Attributes:
+        trusted: Lines are taken for UTF-8 unseen; else one that is not is a bad record.
+    """
+
+    trusted: bool = False
+    ends = ANY_END
+
+    def schema(self) -> pa.Schema:
+        """One column, and `_pen`."""
+        return typed(_TEXT.schema())
+
+    def read(self, storage: Storage, piece: Range) -> Iterator[pa.RecordBatch]:
+        """The lines that begin in the range."""
+        for inside, data, at in self.runs(storage, piece):
+            run = self.ends.lines(data, at)
+            done = self._decoded(run.values)
+            yield decoded_rows(storage, piece.file, done, run.values, run.starts, inside)
+
+    def _blocks(self, content: Readable, start: int, end: int) -> Iterator[tuple[bytes, int]]:
+        if start > 0:
+            yield from super()._blocks(content, start, end)
+            return
+        begun = _Begun(content)
+        skipped = len(BOM) if begun.drop(BOM) else 0
+        for data, at in super()._blocks(begun, 0, max(end - skipped, 1)):
+            yield data, at + skipped
+
+    def _decoded(self, values: pa.Array) -> Decoded:
+        if not self.trusted:
+            return _TEXT.decode(values)
+        text = pa.Array.from_buffers(pa.string(), len(values), values.buffers())
+        return Decoded(pa.RecordBatch.from_arrays([text], schema=_TEXT.schema()))
+
+
+class _Begun:
+    """A content whose first bytes have been looked at."""
+
+    def __init__(self, inner: Readable) -> None:
+        self._inner = inner
+        self._ahead = b""
+
+    def drop(self, mark: bytes) -> bool:
+        """Pass over a mark, if it is what comes next."""
+        while len(self._ahead) < len(mark) and (more := self._inner.read(len(mark))):
+            self._ahead += more
+        found = self._ahead.startswith(mark)
+        self._ahead = self._ahead.removeprefix(mark)
+        return found
+
+    def read(self, size: int = -1, /) -> bytes:
+        """What was looked at, then the rest."""
+        if not self._ahead:
+            return self._inner.read(size)
+        cut = len(self._ahead) if size < 0 else size
+        data, self._ahead = self._ahead[:cut], self._ahead[cut:]
+        return data
+
+    def close(self) -> None:
+        """Free it."""
+        self._inner.close()
 
 
 @frozen
