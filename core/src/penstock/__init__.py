@@ -10,6 +10,7 @@ Names are loaded on first use; importing this package imports neither Spark nor 
 from __future__ import annotations
 
 import importlib
+import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from penstock.pipeline.declare import source as source
     from penstock.pipeline.declare import step as step
     from penstock.pipeline.document import from_yaml as from_yaml
+
+# Arrow imports numpy, whose idle threads would spin for a tenth of a second of CPU before they rest.
+os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "20")
 
 _FROM = {
     "Flow": "penstock.pipeline.declare",

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-DOCS = Path(__file__).parents[3] / "sdk-docs"
-PAGES = sorted(path for path in DOCS.rglob("*.md") if "_site" not in path.parts)
+ROOT = Path(__file__).parents[3]
+DOCS = ROOT / "sdk-docs"
+README = ROOT / "README.md"
+PAGES = [*sorted(path for path in DOCS.rglob("*.md") if "_site" not in path.parts), README]
 RUNNER = Path(__file__).with_name("running.py")
 FENCE = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.M | re.S)
 SERVER = re.compile(r"^<!-- server: ([\w.]+) (\S+) -->$", re.M)
@@ -26,6 +28,10 @@ def blocks(page, language):
         for match in FENCE.finditer(text)
         if match[1] == language
     ]
+
+
+def name(page):
+    return str(page.relative_to(ROOT))
 
 
 def with_python(page):
@@ -57,7 +63,7 @@ def ran(tmp_path_factory, request):
     pages = {}
     for page in sorted(wanted):
         try:
-            pages[str(page.relative_to(DOCS))] = (places(page, request), blocks(page, "python"))
+            pages[name(page)] = (places(page, request), blocks(page, "python"))
         except pytest.skip.Exception:
             continue  # its own test says so
     work = {"pages": pages}
@@ -78,25 +84,22 @@ def ran(tmp_path_factory, request):
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize(
-    "page", [p for p in PAGES if with_python(p)], ids=lambda p: str(p.relative_to(DOCS))
-)
+@pytest.mark.parametrize("page", [p for p in PAGES if with_python(p)], ids=name)
 def test_the_python_of_a_page_runs(page, ran):
-    name = str(page.relative_to(DOCS))
-    if name not in ran:
+    if name(page) not in ran:
         pytest.skip("the server it needs is not on this machine")
-    error = ran[name]
+    error = ran[name(page)]
     assert error is None, error
 
 
-@pytest.mark.parametrize(
-    "page", [p for p in PAGES if blocks(p, "yaml")], ids=lambda p: str(p.relative_to(DOCS))
-)
+@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "yaml")], ids=name)
 def test_the_yaml_of_a_page_is_a_pipeline(page, monkeypatch):
     import penstock as pen
 
-    for name in re.findall(r"\$\{env:(\w+)\}", page.read_text()):
-        monkeypatch.setenv(name, "amqps://user:word@example.org/" if "URL" in name else "word")
+    for variable in re.findall(r"\$\{env:(\w+)\}", page.read_text()):
+        monkeypatch.setenv(
+            variable, "amqps://user:word@example.org/" if "URL" in variable else "word"
+        )
     for line, run, text in blocks(page, "yaml"):
         found = yaml.safe_load(text)
         assert found, f"{page.name}:{line} is empty"
@@ -115,7 +118,7 @@ def test_what_does_not_run_says_why():
 
 
 def test_every_file_begins_with_its_title():
-    wrong = [str(p.relative_to(DOCS)) for p in PAGES if not p.read_text().startswith("# ")]
+    wrong = [name(p) for p in PAGES if not p.read_text().startswith("# ")]
     assert wrong == []
 
 

@@ -24,10 +24,10 @@ flow = (
     .sink("stdout", on="driver")
 )
 assert "fused" in flow.explain()
-heavy = [m for m in ("pyspark", "py4j", "pandas") if m in sys.modules]
+heavy = [m for m in ("pyspark", "py4j", "pandas", "pyarrow.compute") if m in sys.modules]
 print(time.process_time(), *heavy)
 """
-BASE = "import time, pyarrow.compute, yaml, attrs; print(time.process_time())"
+BASE = "import time, pyarrow, attrs, pluggy, importlib.metadata; print(time.process_time())"
 
 
 @pytest.fixture(scope="module")

@@ -64,6 +64,11 @@ def at_least(low: float) -> Callable[[Any], str | None]:
     return lambda value: f"must be at least {low:g}" if value < low else None
 
 
+def one_character(text: str) -> str | None:
+    """A check for delimiters and the like."""
+    return None if len(text) == 1 and text.isascii() else "must be one ASCII character"
+
+
 @typing.dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(option,))
 def connector(cls: type[C]) -> type[C]:
     """Class decorator of everything that is made of options: frozen, keyword-only, picklable."""

@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 from penstock import registry
 from penstock.contracts.delivery import WriteOptions, settings_class
 from penstock.contracts.envelope import UNDECODED, conform, is_envelope, undecoded
-from penstock.contracts.errors import DeclareError, OptionError
+from penstock.contracts.errors import DeclareError, OptionError, no_coder
 from penstock.contracts.options import parse_together
 from penstock.contracts.queue import QueueSource
 from penstock.contracts.source import Context, ReplayableSource
@@ -131,12 +131,7 @@ def _decoding(name: str, schema: pa.Schema, settings: Any) -> Chain | None:
     """
     if settings.coder is None:
         if settings.coder_options:
-            raise OptionError(
-                "options of a coder are given, and no coder",
-                who=speaker(name),
-                got=", ".join(f"coder.{key}" for key in settings.coder_options),
-                fix="name it: coder=...",
-            )
+            raise no_coder(settings.coder_options, speaker(name))
         return None
     if not is_envelope(schema):
         raise OptionError(

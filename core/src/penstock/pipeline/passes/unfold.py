@@ -6,7 +6,7 @@ from typing import Any
 
 from attrs import evolve
 
-from penstock.contracts.errors import OptionError
+from penstock.contracts.errors import no_coder
 from penstock.pipeline.ends import SINKS, SOURCES
 from penstock.pipeline.graph import Args, Graph, Node
 from penstock.pipeline.joining import fresh
@@ -63,12 +63,7 @@ def _coding(node: Node) -> Args | None:
     if coder is not None:
         return Args({"coder": coder, **({"options": options} if options else {})})
     if options:
-        raise OptionError(
-            "options of a coder are given, and no coder",
-            who=node.name,
-            got=", ".join(f"{_PREFIX}{name}" for name in options),
-            fix="name it: coder=...",
-        )
+        raise no_coder(options, node.name)
     return None
 
 
