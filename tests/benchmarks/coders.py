@@ -22,6 +22,7 @@ def main(wanted: list[str]) -> None:
         "avro-decode-nested": lambda name: avro_decode(name, NESTED, nested),
         "avro-encode": avro_encode,
         "avro-decode-bad": avro_decode_bad,
+        "protobuf-decode": protobuf_decode,
         **coders_in_spark.ROWS,
     }
     print(f"seed {SEED}", file=sys.stderr)
@@ -98,3 +99,15 @@ def avro_decode_bad(name: str) -> None:
         lambda: rate(len(good), lambda: decoding(coder, good)),
     )
     row(name, pair, "thousand records/s", errors=found)
+
+
+def protobuf_decode(name: str) -> None:
+    """Outside Spark, on one core: the decoding alone."""
+    coder, values, loop = coders_in_spark.flat_messages(4 * BATCH)
+    few = values.slice(0, BATCH)
+    batch = pa.RecordBatch.from_arrays([few], names=["value"])
+    pair = interleaved(
+        lambda: rate(len(values), lambda: decoding(coder, values)),
+        lambda: rate(len(few), lambda: list(loop(iter([batch])))),
+    )
+    row(name, pair, "thousand records/s", against="a loop in Python")

@@ -182,8 +182,11 @@ def xml_spark(name: str) -> None:
     )
 
 
-def protobuf_spark(name: str) -> None:
-    """Spark's Protobuf jar is not to be had for this Spark: the peer is a loop in Python."""
+Loop = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+def flat_messages(count: int) -> tuple[Coder, pa.Array, Loop]:
+    """The coder of flat messages, so many of them, and the loop over them that one would write."""
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
     files = _flat_proto(descriptor_pb2)
@@ -191,7 +194,7 @@ def protobuf_spark(name: str) -> None:
     pool.Add(files.file[0])
     cls = message_factory.GetMessageClass(pool.FindMessageTypeByName("bench.Flat"))
     values = []
-    for each in records(flat, 100_000):
+    for each in records(flat, count):
         micros = int(each.pop("at").timestamp() * 1_000_000)
         values.append(cls(**each, at=micros).SerializeToString())
     coder = ProtobufCoder(schema=files.SerializeToString(), message="bench.Flat")
@@ -212,11 +215,17 @@ def protobuf_spark(name: str) -> None:
                 found.append(each)
             yield pa.RecordBatch.from_pylist(found, schema=columns)
 
+    return coder, pa.array(values, pa.binary()), loop
+
+
+def protobuf_spark(name: str) -> None:
+    """Spark's Protobuf jar is not to be had for this Spark: the peer is a loop in Python."""
+    coder, values, loop = flat_messages(100_000)
     ddl = DDL.replace("at TIMESTAMP", "at BIGINT")
     in_spark(
         name,
         coder,
-        pa.array(values, pa.binary()),
+        values,
         lambda frame: frame.mapInArrow(loop, ddl),
         against="a loop in Python (mapInArrow)",
     )

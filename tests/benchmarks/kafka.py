@@ -13,8 +13,9 @@ import subprocess
 import sys
 import tempfile
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
+from itertools import cycle, islice
 from pathlib import Path
 
 import pyspark
@@ -36,6 +37,8 @@ PEER = (
 PAIRS = 7
 PARTITIONS = 4
 SMALL, LARGE = 1_000_000, 400_000
+LONG = 4
+"""So many times as much in the rows that end in -long: what a job costs to begin counts less."""
 AVRO = {
     "type": "record",
     "name": "Order",
@@ -57,7 +60,10 @@ def main(wanted: list[str]) -> None:
     rows = {
         "read-100B": lambda: _read("read-100B", 100, SMALL),
         "read-1KB": lambda: _read("read-1KB", 1000, LARGE),
-        "read-avro": read_avro,
+        "read-100B-long": lambda: _read("read-100B-long", 100, LONG * SMALL),
+        "read-1KB-long": lambda: _read("read-1KB-long", 1000, LONG * LARGE),
+        "read-avro": lambda: read_avro("read-avro", SMALL),
+        "read-avro-long": lambda: read_avro("read-avro-long", LONG * SMALL),
         "read-share": read_share,
         "write-100B": lambda: _write("write-100B", "at-least-once"),
         "write-100B-exactly-once": lambda: _write("write-100B-exactly-once", "exactly-once"),
@@ -78,7 +84,7 @@ def _elsewhere(wanted: list[str]) -> int:
     python = place / "bin" / "python"
     if not python.exists():
         subprocess.run(["uv", "venv", "--quiet", "--python", sys.executable, place], check=True)
-    parts = [f"{root}/core[avro,conformance]", f"{root}/plugins/kafka"]
+    parts = [f"{root}/core[avro,conformance,registry]", f"{root}/plugins/kafka"]
     install = ["uv", "pip", "install", "--quiet", "--python", python, "pyspark==4.2.0"]
     install += ["fastavro", "cryptography"]
     subprocess.run([*install, *(x for part in parts for x in ("-e", part))], check=True)
@@ -114,7 +120,7 @@ def filled(size: int, count: int, partitions: int = PARTITIONS) -> str:
     return _fill((b"%010d" % n + body for n in range(count)), partitions)
 
 
-def _fill(values, partitions: int = PARTITIONS) -> str:
+def _fill(values: Iterable[bytes], partitions: int = PARTITIONS) -> str:
     topic = broker().create_topic(f"bench-{uuid.uuid4().hex[:8]}", partitions)
     producer = Producer(
         {
@@ -145,6 +151,8 @@ def theirs(topic: str) -> DataFrame:
     reader = reader.option("kafka.fetch.max.bytes", str(64 * 1024 * 1024))
     reader = reader.option("kafka.max.poll.records", "10000")
     reader = reader.option("kafka.receive.buffer.bytes", str(1024 * 1024))
+    # By default the end of every partition costs half a second.
+    reader = reader.option("kafka.fetch.max.wait.ms", "20")
     return reader.option("subscribe", topic).option("startingOffsets", "earliest").load()
 
 
@@ -194,11 +202,13 @@ def _compare(name: str, mine: Side, peer: Side, **more: object) -> None:
 
 def _read(name: str, size: int, count: int) -> None:
     topic = filled(size, count)
-    _compare(name, Side(lambda: noop(ours(topic)), count), Side(lambda: noop(theirs(topic)), count))
+    mine, peer = (Side(lambda read=read: noop(read(topic)), count) for read in (ours, theirs))
+    _compare(name, mine, peer, records=count)
 
 
-def read_avro() -> None:
-    """Registry framing, six fields; ours asks the registry and decodes in the reader."""
+def read_avro(name: str, count: int) -> None:
+    """Registry framing, six fields, the reader's schema given to both as a text; ours asks the
+    registry for the writer's and decodes in the reader."""
     import fastavro
     from pyspark.sql.avro.functions import from_avro
     from pyspark.sql.functions import expr
@@ -210,12 +220,12 @@ def read_avro() -> None:
         body = {"schema": json.dumps(AVRO)}
         made = registry.answer("POST", "/subjects/orders-value/versions", body)
         head = b"\0" + made["id"].to_bytes(4, "big")
-        topic = _fill(_framed(schema, head, SMALL))
+        topic = _fill(_framed(schema, head, count))
         coder = {
             "coder": "avro",
             "coder.framing": "registry",
             "coder.registry.url": registry.url,
-            "coder.subject": "orders-value",
+            "coder.schema": json.dumps(AVRO),
         }
 
         def peer() -> None:
@@ -225,19 +235,21 @@ def read_avro() -> None:
         def mine() -> None:
             noop(ours(topic, COLUMNS, **coder))
 
-        _compare("read-avro", Side(mine, SMALL), Side(peer, SMALL))
+        _compare(name, Side(mine, count), Side(peer, count), records=count)
 
 
-def _framed(schema: dict, head: bytes, count: int):
+def _framed(schema: dict, head: bytes, count: int) -> Iterator[bytes]:
     import fastavro
 
-    for number in range(count):
+    made = []
+    for number in range(100_000):
         out = io.BytesIO()
         out.write(head)
         record = {"id": number, "customer": f"customer {number % 999}", "total": number / 7}
         record |= {"paid": number % 2 == 0, "city": f"city {number % 77}", "count": number % 100}
         fastavro.schemaless_writer(out, schema, record)
-        yield out.getvalue()
+        made.append(out.getvalue())
+    return islice(cycle(made), count)
 
 
 def read_share() -> None:
@@ -252,9 +264,10 @@ def _bare(topic: str) -> Callable[[], None]:
 
 def consume_all(address: str, topic: str, count: int) -> None:
     """Take every record and drop it, with the settings our own reader has."""
-    from penstock_kafka.fetch import TUNED
+    from penstock_kafka import fetch
 
-    consumer = Consumer({**TUNED, "bootstrap.servers": address, "group.id": "bare"})
+    tuned = {**fetch.TUNED, **fetch.LARGE}
+    consumer = Consumer({**tuned, "bootstrap.servers": address, "group.id": "bare"})
     consumer.assign([TopicPartition(topic, p, 0) for p in range(PARTITIONS)])
     left = count
     while left > 0:

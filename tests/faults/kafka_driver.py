@@ -4,10 +4,13 @@ import json
 import sys
 
 import penstock as pen
+from penstock.conformance.kill import stand_by
 
 
 def main(spec):
     options = json.loads(spec)
+    spark = pen.session()
+    stand_by()
     flow = (
         pen.pipeline("copy")
         .source(
@@ -27,7 +30,7 @@ def main(spec):
             timeout=40,
         )
     )
-    flow.run(checkpoint=options["checkpoint"])
+    flow.run(checkpoint=options["checkpoint"], spark=spark)
 
 
 if __name__ == "__main__":

@@ -3,14 +3,15 @@
 import uuid
 
 import pika
-import pyarrow as pa
 from attrs import define, field
 
 from penstock.conformance.oracle import Oracle
 from penstock.conformance.waiting import until
-from penstock.contracts import Batch, Context, Secret
+from penstock.contracts import Sink
+from penstock.contracts.options import parse
 from penstock_amqp.sink import AmqpSink
 from tests.brokers.rabbitmq import RabbitMQ
+from tests.faults.queue_writing import written
 
 
 @define
@@ -21,19 +22,20 @@ class AmqpPlace:
     queue: str = field(factory=lambda: f"faults-{uuid.uuid4().hex[:8]}")
 
     def fill(self, oracle: Oracle) -> None:
+        self.declare()
+        written(self.sink(self.broker.port), 0, oracle.ids)
+
+    def declare(self) -> None:
         connection = self.broker.connection()
         connection.channel().queue_declare(self.queue, durable=True)
         connection.close()
-        sink = AmqpSink(url=Secret(self.broker.url), routing_key=self.queue)
-        schema = pa.schema([("value", pa.binary()), ("id", pa.string())])
-        writer = sink.open(Batch(Context(query="fill"), 0), 0, 0, schema)
-        values = [f"{name} payload".encode() for name in oracle.ids]
-        writer.write(pa.RecordBatch.from_arrays([values, list(oracle.ids)], schema=schema))
-        writer.close()
+
+    def sink(self, port: int, **more: str) -> Sink:
+        where = {"url": self._url(port), "routing_key": self.queue, "heartbeat": "5"}
+        return parse(AmqpSink, {**where, **more})
 
     def options(self, port: int) -> dict[str, str]:
-        url = f"amqp://guest:guest@127.0.0.1:{port}/"
-        return {"url": url, "queue": self.queue, "heartbeat": "5"}
+        return {"url": self._url(port), "queue": self.queue, "heartbeat": "5"}
 
     def depth(self) -> int:
         found: list[int] = []
@@ -50,3 +52,19 @@ class AmqpPlace:
 
         until(ask, within=150, why="the broker answers, and nobody consumes", every=0.5)
         return found[-1]
+
+    def taken(self) -> list[str]:
+        """All ids that are in the queue, which is empty then."""
+        connection = self.broker.connection()
+        channel = connection.channel()
+        found: list[str] = []
+        for method, _, body in channel.consume(self.queue, inactivity_timeout=2):
+            if method is None:
+                break
+            found.append(body.decode())
+            channel.basic_ack(method.delivery_tag)
+        connection.close()
+        return found
+
+    def _url(self, port: int) -> str:
+        return f"amqp://guest:guest@127.0.0.1:{port}/"

@@ -32,6 +32,10 @@ POINTS = {
     },
 }
 """Where a driver is killed, and how often 20,000 messages surely come by there."""
+FEW = {
+    "optimistic": ("before-ack@4", "ledger-write@15:worker"),
+    "pessimistic": ("ledger-finished@4", "segment-written@3:worker"),
+}
 WORKERS = {"optimistic": ["ledger-write"], "pessimistic": ["ledger-write", "segment-written"]}
 
 
@@ -106,13 +110,12 @@ def reply_lost(rig: "Rig") -> None:
 
 
 def few(delivery: str) -> Faults:
-    """One of each kind that takes no minute."""
-    last = list(POINTS[delivery])[-1]
+    """One of each kind that takes no minute, within some hundred messages."""
     return Faults(
-        (f"{last}@9", f"{WORKERS[delivery][-1]}@12:worker"),
+        FEW[delivery],
         (
-            Disturbance("broker killed", 600, broker_killed, windows=2),
-            Disturbance("connections cut", 1000, connections_cut),
+            Disturbance("connections cut", 100, connections_cut),
+            Disturbance("broker killed", 350, broker_killed, windows=2),
         ),
     )
 

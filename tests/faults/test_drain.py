@@ -38,7 +38,9 @@ def seeded(folder, oracle, form):
 
 
 def killed(tmp_path, script, strikes):
-    driver = Driver([DRIVERS / script, tmp_path], folder=tmp_path / "killed", strikes=strikes)
+    driver = Driver(
+        [DRIVERS / script, tmp_path], folder=tmp_path / "killed", strikes=strikes, standby=True
+    )
     driver.finish(within=300)
     assert driver.lives == len(strikes) + 1
 

@@ -9,7 +9,14 @@ import uuid
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, IsolationLevel, KafkaError, Producer, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from penstock.conformance.kill import Driver
@@ -37,7 +44,6 @@ class Rig:
     def __init__(self, folder, broker, proxy, oracle, *, batches, timeout=60.0):
         self.folder, self.broker, self.proxy, self.oracle = folder, broker, proxy, oracle
         name = uuid.uuid4().hex[:8]
-        self.admin = AdminClient({"bootstrap.servers": broker.address, "log_level": 0})
         self.source = broker.create_topic(f"from-{name}", PARTITIONS)
         self.target = broker.create_topic(f"to-{name}", PARTITIONS)
         self.spec = {
@@ -56,7 +62,10 @@ class Rig:
 
     def driver(self, strikes):
         return Driver(
-            [DRIVER, json.dumps(self.spec)], folder=self.folder / "killed", strikes=strikes
+            [DRIVER, json.dumps(self.spec)],
+            folder=self.folder / "killed",
+            strikes=strikes,
+            standby=True,
         )
 
     def written(self):
@@ -65,8 +74,15 @@ class Rig:
 
     def _ends(self, level):
         request = {TopicPartition(self.target, p): OffsetSpec.latest() for p in range(PARTITIONS)}
-        answer = self.admin.list_offsets(request, isolation_level=level, request_timeout=20)
-        return [future.result(30).offset for future in answer.values()]
+
+        def ask():
+            # Anew each time: after a broker's restart an old one is refused for minutes.
+            admin = AdminClient({"bootstrap.servers": self.broker.address, "log_level": 0})
+            answer = admin.list_offsets(request, isolation_level=level, request_timeout=20)
+            return [future.result(30).offset for future in answer.values()]
+
+        # A broker that has just come back answers with errors that pass.
+        return until(ask, within=90, why="the broker tells offsets", ignoring=(KafkaException,))
 
     def judge(self):
         """Count what a reader of committed records sees, until each partition is quiet."""
@@ -117,7 +133,7 @@ class Rig:
                     break
                 assert driver.lives < 3 + 2 * (len(strikes) + len(waiting)), driver.log_tail()
         finally:
-            driver.kill()
+            driver.end()
             ended.set()
             disturber.join()
         struck = {each["strike"] for each in driver.struck()}

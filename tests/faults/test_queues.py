@@ -16,34 +16,34 @@ BOTH = pytest.mark.parametrize("delivery", ["optimistic", "pessimistic"])
 BROKERS = {"amqp": (RabbitMQ, AmqpPlace), "jms": (lambda: Artemis(heap="512m"), JmsPlace)}
 
 
-@pytest.fixture(params=BROKERS)
+@pytest.fixture(scope="module", params=BROKERS)
 def connector(request):
     return request.param
 
 
+@pytest.fixture(scope="module")
+def broker(connector):
+    server, _ = BROKERS[connector]
+    yield from running(server())
+
+
 @pytest.fixture
-def rig(tmp_path, penstock_seed, connector):
-    server, place = BROKERS[connector]
-    servers = running(server())
-    broker = next(servers)
+def rig(tmp_path, penstock_seed, connector, broker):
+    _, place = BROKERS[connector]
 
     def make(delivery, size):
         oracle, rows = Oracle(size, penstock_seed), max(50, size // 40)
         named = f"penstock_{connector}:connector"
         return Rig(tmp_path, place(broker), proxy, oracle, delivery, rows, named)
 
-    try:
-        with Proxy(broker.port) as proxy:
-            yield make
-    finally:
-        next(servers, None)
+    with Proxy(broker.port) as proxy:
+        yield make
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(300)
 @BOTH
 def test_a_few_faults_at_named_points_and_beside_them(rig, connector, delivery, judged):
-    made, faults = rig(delivery, 2_000), few(delivery)
+    made, faults = rig(delivery, 800), few(delivery)
     judged(f"{connector} {delivery}", len(faults), made.run(faults))
 
 

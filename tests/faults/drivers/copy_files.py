@@ -3,6 +3,7 @@
 import sys
 
 import penstock as pen
+from penstock.conformance.kill import stand_by
 
 
 def main(folder):
@@ -12,7 +13,9 @@ def main(folder):
         .bounded()
         .sink("localfile", path=f"{folder}/out")
     )
-    flow.run(checkpoint=f"{folder}/state")
+    spark = pen.session()
+    stand_by()
+    flow.run(checkpoint=f"{folder}/state", spark=spark)
 
 
 if __name__ == "__main__":

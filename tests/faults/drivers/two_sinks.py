@@ -4,6 +4,7 @@ import random
 import sys
 
 import penstock as pen
+from penstock.conformance.kill import stand_by
 
 SCHEMA = "id string, number double"
 
@@ -27,7 +28,9 @@ def main(folder):
     )
     letters = {"path": f"{folder}/letters"}
     flow = flow.on_error("dead-letter", sink="localfile", options=letters)
-    flow.run(checkpoint=f"{folder}/state")
+    spark = pen.session()
+    stand_by()
+    flow.run(checkpoint=f"{folder}/state", spark=spark)
 
 
 if __name__ == "__main__":
