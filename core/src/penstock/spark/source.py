@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import signal
-import sys
 import threading
 from collections.abc import Iterator, Sequence
-from types import FrameType
+from contextlib import contextmanager
 from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
@@ -26,6 +24,7 @@ from penstock.contracts.envelope import conform
 from penstock.contracts.errors import PositionError
 from penstock.contracts.source import Context, Limit, Part, Planner, Position, ReplayableSource
 from penstock.spark.commitlog import CommitLog, Watcher
+from penstock.spark.ending import Ending
 from penstock.spark.failures import last_stamp, told
 from penstock.spark.patience import RETRY_FOR, patiently
 
@@ -159,6 +158,7 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
     _available_now = False
     _last: Position | None = None
     _watcher: Watcher | None = None
+    _ending: Ending | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         keep = ("who", "source", "ctx", "finish", "options")
@@ -167,7 +167,6 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
     def _live(self) -> Planner:
         if self._planner is None:
             self._planner = self.source.planner(self.ctx)
-            self._close_on_sigterm()
             if self.options.checkpoint:
                 log = CommitLog(self.options.checkpoint)
                 self._watcher = Watcher(log, self._committed)
@@ -184,7 +183,7 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
     def _tell_committed(self) -> None:
         # Not under the lock: the watcher's thread may be telling now, and then waits for it.
         if self._watcher is not None:
-            with told(self.who, self.source, "marking a batch durable"):
+            with self._told("marking a batch durable"):
                 self._watcher.sweep()
 
     def _lock(self) -> threading.RLock:
@@ -192,18 +191,16 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
             self._calls = threading.RLock()
         return self._calls
 
-    def _close_on_sigterm(self) -> None:
-        """Spark ends a reader with SIGTERM; unwinding lets its process call `stop`."""
-
-        def end(number: int, frame: FrameType | None) -> None:
-            sys.exit(0)
-
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, end)
+    @contextmanager
+    def _told(self, doing: str) -> Iterator[None]:
+        if self._ending is None:
+            self._ending = Ending(self.stop)
+        with self._ending.call(), told(self.who, self.source, doing):
+            yield
 
     def initialOffset(self) -> dict[str, Any]:
         """Where a query without a checkpoint begins."""
-        with told(self.who, self.source, "finding the start"), self._lock():
+        with self._told("finding the start"), self._lock():
             return self._offset(self._live().initial())
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
@@ -213,7 +210,7 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
         after this, and whoever waits for the query may look at once.
         """
         self._tell_committed()
-        with told(self.who, self.source, "planning"), self._lock():
+        with self._told("planning"), self._lock():
             self._last = end = patiently(lambda: self._next(start, limit), within=self._patience())
             return self._offset(end)
 
@@ -229,7 +226,7 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """The parts of a batch; may be the first call a new process gets."""
-        with told(self.who, self.source, "planning"), self._lock():
+        with self._told("planning"), self._lock():
             if start == end:
                 return []
             planned = (self._position(start), self._position(end))
@@ -238,12 +235,14 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
 
     def commit(self, end: dict[str, Any]) -> None:
         """Spark tells of a batch when it plans the next one; the watch may have told before."""
-        with told(self.who, self.source, "marking a batch durable"), self._lock():
+        with self._told("marking a batch durable"), self._lock():
             at = self._position(end)
             patiently(lambda: self._live().durable(at), within=self._patience())
 
     def stop(self) -> None:
         """Close what lives here."""
+        if self._ending is not None:
+            self._ending.stopping()
         watcher, self._watcher = self._watcher, None
         if watcher is not None:
             watcher.close()
@@ -269,13 +268,12 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """Lag by part, shown in the query's progress."""
-        with self._lock():
+        with self._told("measuring the lag"), self._lock():
             if self._last is None:
                 return None
             at = self._last
-            with told(self.who, self.source, "measuring the lag"):
-                lag = patiently(lambda: self._live().lag(at), within=self._patience())
-                return {"node": self.ctx.node, "lag": lag}
+            lag = patiently(lambda: self._live().lag(at), within=self._patience())
+            return {"node": self.ctx.node, "lag": lag}
 
     def _limit(self, limit: ReadLimit) -> Limit:
         if isinstance(limit, ReadAllAvailable):

@@ -18,8 +18,8 @@ from pyspark.sql.streaming.datasource import (
 
 from penstock.contracts.queue import QueueSource
 from penstock.contracts.source import Context
+from penstock.spark.ending import Ending
 from penstock.spark.failures import speaker, told
-from penstock.spark.queues.ending import Ending
 from penstock.spark.queues.options import QueueOptions
 from penstock.spark.queues.parts import Carried, finished
 from penstock.spark.source import Finish
@@ -68,6 +68,8 @@ class QueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow, Generic[L
 
     def stop(self) -> None:
         """Acknowledge what is due, give the rest back."""
+        if self._ending is not None:
+            self._ending.stopping()
         line, self._live = self._live, None
         if line is not None:
             line.stop()

@@ -1,4 +1,4 @@
-"""SIGTERM, as Spark sends it: in the middle of a call or between two."""
+"""SIGTERM, as Spark sends it: in the middle of a call, between two, or while a stop is at work."""
 
 import signal
 import subprocess
@@ -9,7 +9,7 @@ import pytest
 
 PROGRAM = """
 import os, signal, sys, threading, time
-from penstock.spark.queues.ending import Ending
+from penstock.spark.ending import Ending
 
 lock = threading.RLock()
 
@@ -25,7 +25,13 @@ def stop():
 
 ending = Ending(stop)
 say("ready")
-if sys.argv[1] == "inside":
+if sys.argv[1] == "stopping":
+    # As Spark's own loop does when its socket is closed.
+    ending.stopping()
+    say("stopping")
+    signal.pause()
+    stop()
+elif sys.argv[1] == "inside":
     with ending.call(), lock:
         say("inside")
         time.sleep(60)
@@ -35,7 +41,7 @@ else:
 """
 
 
-@pytest.mark.parametrize("where", ["inside", "idle"])
+@pytest.mark.parametrize("where", ["inside", "idle", "stopping"])
 def test_stop_is_called_with_no_lock_held_and_the_process_ends(where):
     process = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(PROGRAM), where], stdout=subprocess.PIPE, text=True

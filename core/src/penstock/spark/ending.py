@@ -1,13 +1,17 @@
-"""Spark ends a stream reader with SIGTERM, not with `stop()`."""
+"""Spark ends a stream reader by closing its socket, on which the reader's process calls `stop()`,
+and with SIGTERM, at the same time: whichever is first must be left to finish."""
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+
+log = logging.getLogger("penstock")
 
 
 class Terminated(BaseException):
@@ -26,6 +30,7 @@ class Ending:
         self._stop = stop
         self._inside = 0
         self._asked = False
+        self._stopping = False
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, self._told)
 
@@ -40,7 +45,13 @@ class Ending:
             if self._asked and not self._inside:
                 self._end()
 
+    def stopping(self) -> None:
+        """`stop` has begun: a signal that comes now must not end the process under it."""
+        self._stopping = True
+
     def _told(self, number: int, frame: FrameType | None) -> None:
+        if self._stopping:
+            return
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         if self._inside:
             self._asked = True
@@ -50,6 +61,8 @@ class Ending:
     def _end(self) -> None:
         try:
             self._stop()
+        except Exception:
+            log.exception("a reader that was told to end could not close all it had")
         finally:
             # Spark's own code around the reader would catch SystemExit and write to a socket
             # that is gone.
