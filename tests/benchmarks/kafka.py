@@ -35,6 +35,8 @@ PEER = (
     "org.apache.spark:spark-avro_2.13:4.1.1",
 )
 PAIRS = 7
+WARM = 8
+"""Runs of each side before any counts: until then Java compiles more than it reads."""
 PARTITIONS = 4
 SMALL, LARGE = 1_000_000, 400_000
 LONG = 4
@@ -196,7 +198,7 @@ class Side:
 
 
 def _compare(name: str, mine: Side, peer: Side, **more: object) -> None:
-    pair = interleaved(mine, peer, pairs=PAIRS, warm=2)
+    pair = interleaved(mine, peer, pairs=PAIRS, warm=WARM)
     row(name, pair, "records/s", ours_more=mine.told(), peer_more=peer.told(), **more)
 
 

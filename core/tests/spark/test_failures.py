@@ -20,7 +20,10 @@ PUMP = Pump(path="in", password=Secret("canary"))
 
 
 def test_any_exception_becomes_an_error_with_options_and_place():
-    with pytest.raises(ReadError) as caught, told("pump (p 1)", PUMP, "reading", where="part 3"):
+    with (
+        pytest.raises(ReadError) as caught,
+        told("pump (p 1)", PUMP, "reading", where=lambda: "part 3"),
+    ):
         raise OSError("disk is gone")
     said = str(caught.value)
     assert "pump (p 1): reading failed: OSError: disk is gone" in said

@@ -25,6 +25,7 @@ from penstock.contracts.source import Context, ReplayableSource
 from penstock.pipeline.chain import Chain
 from penstock.spark.decoding import chained, decoder
 from penstock.spark.failures import speaker, told
+from penstock.spark.settling import settle
 from penstock.spark.sink import BatchWriter, StreamWriter
 from penstock.spark.source import BatchReader, StreamReader
 from penstock.spark.types import arrow_schema, spark_schema
@@ -107,6 +108,7 @@ def stream_writer(
 
 def source_of(name: str, options: Mapping[str, str]) -> tuple[ReplayableSource | QueueSource, Any]:
     """A connector's source, and how its records come into the query."""
+    settle()
     found = registry.connector(name)
     if found.source is None:
         raise DeclareError(
@@ -144,6 +146,7 @@ def _decoding(name: str, schema: pa.Schema, settings: Any) -> Chain | None:
 
 
 def _sink(name: str, options: Mapping[str, str]) -> tuple[Any, Context]:
+    settle()
     found = registry.connector(name)
     if found.sink is None:
         raise DeclareError(

@@ -1,5 +1,8 @@
-"""Spark ends a stream reader by closing its socket, on which the reader's process calls `stop()`,
-and with SIGTERM, at the same time: whichever is first must be left to finish."""
+"""The end of a stream reader.
+
+Spark closes its socket, on which the reader's process calls `stop()`, and sends SIGTERM at the
+same time: whichever is first must be left to finish.
+"""
 
 from __future__ import annotations
 

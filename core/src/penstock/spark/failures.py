@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pyarrow as pa
@@ -32,12 +32,12 @@ def told(
     connector: Configured,
     doing: str,
     kind: type[RunError] = ReadError,
-    where: str | None = None,
+    where: Callable[[], str] | None = None,
 ) -> Iterator[None]:
     """Turn what is raised inside into one error with connector, options and place.
 
     A PenstockError keeps its class; anything else becomes `kind`. Secrets never print: an
-    exception's text that contains one shows `***` instead.
+    exception's text that contains one shows `***` instead. `where` is asked when it is needed.
     """
     try:
         yield
@@ -58,9 +58,11 @@ def _brief(error: Exception) -> str:
     return lines[0] if lines and isinstance(error, PySparkException) else str(error)
 
 
-def _placed(error: PenstockError, connector: Configured, where: str | None) -> PenstockError:
+def _placed(
+    error: PenstockError, connector: Configured, where: Callable[[], str] | None
+) -> PenstockError:
     options = ", ".join(f"{k}={v}" for k, v in shown(connector).items())
-    facts = [f"options {options}" if options else "", where or ""]
+    facts = [f"options {options}" if options else "", "" if where is None else where()]
     place = "; ".join(fact for fact in facts if fact)
     if place and place not in (error.got or ""):
         error.got = f"{error.got}; {place}" if error.got else place

@@ -132,7 +132,7 @@ def written(who: str, stage: Stage, frame: DataFrame, batch: int) -> None:
         WriteError: it was not taken.
     """
     sink: SparkSink = stage.work
-    with told(who, sink, "writing", WriteError, f"batch {batch}"):
+    with told(who, sink, "writing", WriteError, lambda: f"batch {batch}"):
         if sink.columns is not None:
             frame = frame.selectExpr(*sink.columns)
         retrying(lambda: sink.write(frame, batch), stage.policy)

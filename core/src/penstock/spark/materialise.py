@@ -29,6 +29,7 @@ from penstock.spark.failures import speaker, told
 from penstock.spark.frames import Once, loaded
 from penstock.spark.fused import Fused, fused_format
 from penstock.spark.native import NativeHead, Unread
+from penstock.spark.settling import settle
 from penstock.spark.shares import write_task
 from penstock.spark.source import BatchReader
 from penstock.spark.through import Through
@@ -47,6 +48,7 @@ class ChainTask:
         """Each batch through the chain; counts travel as tallies."""
         from penstock.spark.tallies import tally
 
+        settle()
         total: Any = None
         for each in rows:
             done, counts = self.chain.run(each)

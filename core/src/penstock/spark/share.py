@@ -21,6 +21,7 @@ from penstock.contracts.sink import Batch, Receipt, Sink
 from penstock.pipeline.graph import Policy
 from penstock.pipeline.kernels import is_ephemeral, waits
 from penstock.spark.failures import told
+from penstock.spark.settling import settle
 
 MOST_KEPT = 32 * 2**20
 """Bytes of a share that a task keeps to write them again."""
@@ -87,11 +88,13 @@ def write_share(
         EphemeralWriteError: the sink did not answer, and only the driver can try again.
         WriteError: it failed for good, or too often.
     """
+    settle()
     task = TaskContext.get()
     partition = task.partitionId() if task else 0
     attempt = task.attemptNumber() if task else 0
     again, pauses = Again(rows), waits(policy or Policy())
-    with told(who, sink, "writing", WriteError, f"batch {batch.number}, partition {partition}"):
+    place = f"batch {batch.number}, partition {partition}"
+    with told(who, sink, "writing", WriteError, lambda: place):
         tries = 0
         while True:
             try:

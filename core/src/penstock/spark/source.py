@@ -27,6 +27,7 @@ from penstock.spark.commitlog import CommitLog, Watcher
 from penstock.spark.ending import Ending
 from penstock.spark.failures import last_stamp, told
 from penstock.spark.patience import RETRY_FOR, patiently
+from penstock.spark.settling import settle
 
 
 class Finish(Protocol):
@@ -94,6 +95,7 @@ class _Reading:
         """Read a part; each batch leaves in exactly the declared schema."""
         if not isinstance(partition, PlannedPart):  # Spark's stand-in for "no partitions"
             return
+        settle()
         if isinstance(self.finish, HandsOn):
             yield self.finish.hand_on(partition.part, partition.value)
         elif isinstance(self.finish, Writes) and self.finish.asked():
@@ -105,26 +107,28 @@ class _Reading:
         last: pa.RecordBatch | None = None
         batches = self.source.read(partition.part)
         schema, finish = self.finish.schema, self.finish
+        tallied = finish if isinstance(finish, Tallied) else None
         counts: Any = None
+
+        def where() -> str:
+            stamp = last_stamp(last)
+            return f"part {partition.part!r}" + (f"; {stamp}" if stamp else "")
+
         while True:
-            with told(self.who, self.source, "reading", where=self._where(partition.part, last)):
+            with told(self.who, self.source, "reading", where=where):
                 rows = next(batches, None)
             if rows is None:
                 break
-            if isinstance(finish, Tallied):
-                done, more = finish.run(rows)
+            if tallied is not None:
+                done, more = tallied.run(rows)
                 counts = more if counts is None else counts + more
             else:
                 done = finish.apply(rows)
             last = rows
             if done.num_rows:
                 yield conform(done, schema)
-        if isinstance(finish, Tallied) and counts is not None:
-            yield finish.tally(counts)
-
-    def _where(self, part: Part, last: pa.RecordBatch | None) -> str:
-        stamp = last_stamp(last)
-        return f"part {part!r}" + (f"; {stamp}" if stamp else "")
+        if tallied is not None and counts is not None:
+            yield tallied.tally(counts)
 
 
 def all_parts(source: ReplayableSource, ctx: Context) -> Sequence[Part]:

@@ -152,11 +152,11 @@ def _views(starts: np.ndarray, lengths: np.ndarray, memory: pa.Buffer) -> np.nda
 def columns(memory: Memory, place: Place, wanted: Wanted) -> pa.RecordBatch:
     """Records of one partition in the source's schema."""
     topic, partition = place
-    pointers = memory.pointers.tolist()
-    count = len(pointers)
+    count = len(memory.pointers)
     offsets = pa.array(memory.offsets())
-    headers = _headers(pointers) if wanted.headers else pa.nulls(count, _HEADERS)
+    headers = _headers(memory.pointers.tolist()) if wanted.headers else pa.nulls(count, _HEADERS)
     if wanted.columns == "spark":
+        pointers = memory.pointers.tolist()
         kinds, moments = _kinds_and_moments(pointers)
         epochs = np.fromiter(map(lib().message_leader_epoch, pointers), np.int32, count)
         arrays = [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-from collections import deque
 from ctypes import c_int64
 from itertools import pairwise
 
@@ -23,6 +22,7 @@ from penstock_kafka.librdkafka import (
     settle,
 )
 from penstock_kafka.positions import Place
+from penstock_kafka.taken import Taken
 
 MOST = 100_000
 """Records taken at once at most."""
@@ -55,7 +55,6 @@ class RunConsumer:
         self._handle = new_client(CONSUMER, settings)
         self._rk.poll_set_consumer(self._handle)
         self._queue = self._rk.queue_get_consumer(self._handle)
-        self._pointers = np.empty(MOST, np.int64)
 
     def assign(self, offsets: list[tuple[str, int, int]]) -> None:
         """Read these partitions from these offsets, and nothing else."""
@@ -93,18 +92,10 @@ class RunConsumer:
 
     def take(self, count: int, timeout: float, wanted: Wanted) -> tuple[list[Run], list[Event]]:
         """Up to `count` records; fewer when `timeout` has passed."""
-        room = self._pointers
-        taken = self._rk.consume_batch_queue(
-            self._queue, int(timeout * 1000), room.ctypes.data, min(count, MOST)
-        )
-        if taken <= 0:
-            return [], []
-        pointers = room[:taken]
-        try:
-            return self._apart(Memory(pointers), wanted)
-        finally:
-            # Exhausts the map without a line of Python per record.
-            deque(map(self._rk.message_destroy, pointers.tolist()), maxlen=0)
+        with Taken(min(count, MOST)) as taken:
+            if taken.fill(self._queue, timeout) <= 0:
+                return [], []
+            return self._apart(Memory(taken.pointers), wanted)
 
     def _apart(self, memory: Memory, wanted: Wanted) -> tuple[list[Run], list[Event]]:
         errors, topics, partitions = memory.errors(), memory.topics(), memory.partitions()

@@ -92,6 +92,13 @@ _QUICK: dict[str, tuple[Any, ...]] = {
     "rd_kafka_consumer_group_metadata_destroy": (None, c_void_p),
 }
 
+# Only newer versions have these; None where they are not there.
+_PERHAPS: dict[str, tuple[Any, ...]] = {
+    "rd_kafka_messages_count": (c_size_t, c_void_p),
+    "rd_kafka_messages_get": (c_void_p, c_void_p, c_size_t),
+    "rd_kafka_messages_destroy": (None, c_void_p),
+}
+
 
 @cache
 def lib() -> SimpleNamespace:
@@ -111,6 +118,11 @@ def lib() -> SimpleNamespace:
                 function = getattr(handle, name)
                 function.restype, function.argtypes = result, arguments
                 setattr(found, name.removeprefix("rd_kafka_"), function)
+        for name, (result, *arguments) in _PERHAPS.items():
+            function = getattr(handle, name, None)
+            if function is not None:
+                function.restype, function.argtypes = result, arguments
+            setattr(found, name.removeprefix("rd_kafka_"), function)
     except (OSError, AttributeError) as error:
         raise SetupError(
             "librdkafka cannot be reached through confluent-kafka",

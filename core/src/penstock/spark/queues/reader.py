@@ -22,6 +22,7 @@ from penstock.spark.ending import Ending
 from penstock.spark.failures import speaker, told
 from penstock.spark.queues.options import QueueOptions
 from penstock.spark.queues.parts import Carried, finished
+from penstock.spark.settling import settle
 from penstock.spark.source import Finish
 
 FILL_WITHIN = 1.0
@@ -63,6 +64,7 @@ class QueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow, Generic[L
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """On a worker: unpack, and through the chain."""
+        settle()
         if isinstance(partition, Carried):
             yield from finished(partition.batches(), self.finish)
 
