@@ -26,6 +26,8 @@ from penstock.conformance import processes
 from tests.benchmarks.measure import cpu_seconds, interleaved, row, seconds
 from tests.brokers import jars
 from tests.brokers.kafka import Kafka
+from tests.packaging import wheels
+from tests.packaging.wheels import uv
 
 PEER = (
     "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
@@ -85,11 +87,11 @@ def _elsewhere(wanted: list[str]) -> int:
     place = jars.cache() / "kafka-bench-4.2"
     python = place / "bin" / "python"
     if not python.exists():
-        subprocess.run(["uv", "venv", "--quiet", "--python", sys.executable, place], check=True)
+        uv("venv", "--quiet", "--python", sys.executable, str(place))
     parts = [f"{root}/core[avro,conformance,registry]", f"{root}/plugins/kafka"]
-    install = ["uv", "pip", "install", "--quiet", "--python", python, "pyspark==4.2.0"]
-    install += ["fastavro", "cryptography"]
-    subprocess.run([*install, *(x for part in parts for x in ("-e", part))], check=True)
+    needed = [str(wheels.pyspark("4.2")), "fastavro", "cryptography"]
+    needed += [word for part in parts for word in ("-e", part)]
+    uv("pip", "install", "--quiet", "--python", str(python), *needed)
     env = {**os.environ, "PYSPARK_PYTHON": str(python)}
     command = [python, "-m", "tests.benchmarks", "kafka", *wanted]
     return subprocess.run(command, cwd=root, env=env, check=False).returncode
