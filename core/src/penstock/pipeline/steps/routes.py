@@ -45,6 +45,7 @@ class Branch(Step):
     """
 
     main: ClassVar[str | None] = "when"
+    tells: ClassVar[bool] = True
 
     when: Function | str | None = option(
         default=None, doc="A Spark expression or a function; its records take this side."
@@ -89,7 +90,15 @@ class Branch(Step):
     def kernel(self, schema: pa.Schema, gives: pa.Schema) -> Kernel:
         """A mask over the rows, for a function."""
         assert isinstance(self._predicate, Function)
-        return FilterKernel(_Asks(self._predicate), schema, keep=self.when is not None)
+        keep = self.when is not None
+        return FilterKernel(_Asks(self._predicate), schema, keep=keep, tells=self.tells)
+
+
+@connector
+class OtherSide(Branch):
+    """A side that leaves it to the first one to tell on which records the predicate fails."""
+
+    tells: ClassVar[bool] = False
 
 
 class _Asks(PerRecord):
