@@ -33,7 +33,17 @@ def test_a_log_that_holds_only_a_cut_line_begins_anew(tmp_path):
 
 def test_no_two_nodes_share_a_folder(tmp_path):
     place = Checkpoint(str(tmp_path))
-    names = ["orders eu", "orders_eu", "orders/eu", "orders%20eu", "orders.eu", "é", ".", "..", "a.."]
+    names = [
+        "orders eu",
+        "orders_eu",
+        "orders/eu",
+        "orders%20eu",
+        "orders.eu",
+        "é",
+        ".",
+        "..",
+        "a..",
+    ]
     folders = {Path(place.node(name)) for name in names}
     assert len(folders) == len(names)
     assert {folder.parent for folder in folders} == {tmp_path / "penstock" / "nodes"}

@@ -9,6 +9,7 @@ import pyarrow as pa
 from penstock.contracts import Anything, Type, connector, option
 from penstock.contracts.errors import OptionError
 from penstock.contracts.transform import Grain
+from penstock.pipeline.expressions import changing
 from penstock.pipeline.functions import Function
 from penstock.pipeline.kernels import Kernel
 from penstock.pipeline.steps.frames import FAILED, FrameStep
@@ -61,6 +62,15 @@ class Branch(Step):
                 "branch takes when or unless",
                 expected="one of them",
                 got="neither" if self.when is None else "both",
+            )
+        asked = self._predicate
+        if isinstance(asked, str) and (found := changing(asked)):
+            raise OptionError(
+                f"branch asks its predicate on each side, and {', '.join(found)} may answer "
+                "differently: a record would take both sides, or none",
+                expected="an expression that says the same of a record each time",
+                got=asked,
+                fix="compute it into a column with a select before, and branch on that",
             )
 
     @property
