@@ -259,13 +259,18 @@ def _one_consumer(graph: Graph, stages: tuple[Stage, ...]) -> None:
     queues = [s for s in stages if s.kind == "source" and isinstance(s.work, QueueSource)]
     for at, one in enumerate(queues):
         for other in queues[at + 1 :]:
-            if one.what == other.what and one.work == other.work:
+            if one.what == other.what and _share(one.work, other.work):
                 raise GraphError(
                     f"{one.name} and {other.name} consume the same queue",
                     who=graph.name,
                     expected="one consumer: a message goes to one of them only",
                     fix=f"let what reads {other.name} read {one.name} too (mirror)",
                 )
+
+
+def _share(one: QueueSource, other: QueueSource) -> bool:
+    held = one.takes_from()
+    return any(each in held for each in other.takes_from())
 
 
 def _one_side_tells(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
