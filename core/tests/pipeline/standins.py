@@ -38,6 +38,10 @@ from penstock.contracts.errors import SchemaError
 class StandInQueue(QueueSource):
     queue: str = option(doc="Its name.")
     password: str | None = option(default=None, doc="Looks like a secret, is plain text.")
+    prefetch: int | None = option(default=None, doc="How many are sent ahead.")
+
+    def takes_from(self) -> list[str]:
+        return [self.queue]
 
     def consumer(self, ctx: Context, receiver: int) -> Consumer:
         raise AssertionError("analysis must not open a connection")

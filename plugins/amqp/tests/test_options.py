@@ -71,3 +71,25 @@ def test_rows_without_a_body_are_refused():
         AmqpSink(routing_key_field="to").accepts(pa.schema([("value", pa.binary())]))
     taken = AmqpSink().accepts(pa.schema([("value", pa.string()), ("a", pa.int64())]))
     assert taken.field("value").type == pa.binary()
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ({}, {"prefetch": 7, "declare": True, "heartbeat": 9}, True),
+        ({"password": Secret("a")}, {"password": Secret("b"), "user": "b"}, True),
+        ({}, {"queue": ("r",)}, False),
+        ({"queue": ("q", "r")}, {"queue": ("r", "s")}, True),
+        ({"vhost": "a"}, {"vhost": "b"}, False),
+        ({"hosts": ("a", "b")}, {"hosts": ("b", "c")}, True),
+        ({"hosts": ("a",)}, {"hosts": ("b",)}, False),
+        ({"hosts": ("a:5672",)}, {"url": Secret("amqp://me:secret@a/%2F")}, True),
+        ({"url": Secret("${env:NOT_SET}")}, {"url": Secret("${env:NOT_SET}"), "prefetch": 1}, True),
+        ({"url": Secret("${env:NOT_SET}")}, {"url": Secret("${env:NOT_SET_2}")}, False),
+    ],
+)
+def test_sources_of_one_queue_are_known_by_server_and_name(one, other, same):
+    first = AmqpSource(**{"queue": ("q",), **one}).takes_from()
+    second = AmqpSource(**{"queue": ("q",), **other}).takes_from()
+    assert any(each in first for each in second) is same
+    assert "secret" not in repr(second)

@@ -152,3 +152,25 @@ def test_bad_java_options_are_told_as_such():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert "does not start" in done.stdout, done.stderr
     assert "-XX:+SurelyNoOption" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("given", "same"),
+    [
+        ({}, True),
+        ({"session": "client", "object_messages": "row", "user": "me"}, True),
+        ({"queue": "r"}, False),
+        ({"url": "tcp://localhost:61617"}, False),
+        ({"selector": "region = 'EU'"}, False),
+    ],
+)
+def test_sources_of_one_queue_are_known_by_broker_queue_and_selector(given, same):
+    one, other = parse(JmsSource, QUEUE), parse(JmsSource, {**QUEUE, **given})
+    assert (one.takes_from() == other.takes_from()) is same
+
+
+def test_sources_of_one_subscription_are_known_by_its_name():
+    topic = {"topic": "t", "url": "tcp://localhost:61616", "client_id": "c", "subscription": "s"}
+    one = parse(JmsSource, topic)
+    assert one.takes_from() == parse(JmsSource, {**topic, "session": "client"}).takes_from()
+    assert one.takes_from() != parse(JmsSource, {**topic, "subscription": "r"}).takes_from()

@@ -7,6 +7,8 @@ committed the batch, or when a segment is on disk) and what a replay reads.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
 
 import pyarrow as pa
 
@@ -33,6 +35,15 @@ class QueueSource(Configured):
             EphemeralReadError: the broker does not answer; the core retries with backoff.
             ReadError: it refuses (credentials, no such queue).
         """
+
+    def takes_from(self) -> Sequence[Any]:
+        """What it takes messages from: values, equal where two sources take each other's.
+
+        Called at analysis; must not open a connection or resolve a secret. A pipeline in which
+        two sources of one connector share such a value is refused. By default the source itself
+        with all its options; name server and queue, so that other options do not hide them.
+        """
+        return (self,)
 
     def schema(self) -> pa.Schema:
         """Always the envelope."""

@@ -106,8 +106,9 @@ class Settings:
         guarantee: What the user demands; None takes the best that all ends keep.
         on_error: The policy of nodes that declare none.
         dead_letters: Where dead letters go; None: files under the checkpoint.
-        max_rows: Most rows of a batch, over all sources.
-        max_bytes: Most bytes of a batch.
+        max_rows: Most rows of a batch, shared out evenly over the sources; a source's own
+            smaller limit holds.
+        max_bytes: Most bytes of a batch, shared out the same way.
         max_wait: Seconds between batches at most (the trigger of an unbounded pipeline).
         bounded: True: read what is there now, then end. None: as the source says.
     """

@@ -18,6 +18,7 @@ import shutil
 import uuid
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, urlparse
 
 from penstock.contracts.errors import LayoutError, MaterialiseError, SetupError
 from penstock.spark.commitlog import local_path
@@ -34,12 +35,30 @@ def write_whole(path: Path, text: str) -> None:
         file.flush()
         os.fsync(file.fileno())
     os.replace(draft, path)
+    _sync(path.parent)
+
+
+def _sync(folder: Path) -> None:
+    """Have the disk know a folder's names, so that a file made in it outlives a power cut."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def folder_name(name: str) -> str:
+    """A node's name as that of its folder: plain ones as they are, no two alike."""
+    odd = r"[^\w.-]" if name.strip(".") else r"."
+    return re.sub(odd, lambda found: quote(found[0], safe="").replace(".", "%2E"), name)
 
 
 class Checkpoint:
     """The folders of one pipeline's run."""
 
     def __init__(self, location: str, state: str | None = None) -> None:
+        if urlparse(location).scheme == "":
+            location = str(Path(location).absolute())
         self.location = location
         folder = local_path(state if state is not None else location)
         if folder is None:
@@ -52,7 +71,7 @@ class Checkpoint:
 
     def node(self, name: str) -> str:
         """The durable folder of one node."""
-        folder = self.state / "nodes" / re.sub(r"[^\w.-]", "_", name)
+        folder = self.state / "nodes" / folder_name(name)
         folder.mkdir(parents=True, exist_ok=True)
         return str(folder)
 
@@ -118,17 +137,15 @@ class BatchLog:
 
     def _append(self, fact: dict[str, Any]) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with open(self.path, "a", encoding="utf-8") as file:
-            if file.tell() and not self._ends_whole():
-                file.write("\n")
-            file.write(json.dumps(fact) + "\n")
+        with open(self.path, "ab+") as file:
+            file.seek(0)
+            torn = file.read().rpartition(b"\n")[2]
+            if torn:
+                file.truncate(file.tell() - len(torn))
+            file.write(json.dumps(fact).encode() + b"\n")
             file.flush()
             os.fsync(file.fileno())
-
-    def _ends_whole(self) -> bool:
-        with open(self.path, "rb") as file:
-            file.seek(-1, os.SEEK_END)
-            return file.read(1) == b"\n"
+        _sync(self.path.parent)
 
     def fix_layout(self, sink: str, partitions: int) -> None:
         """Log how many tasks write a sink's share, before the first of them does.

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
-from attrs import evolve, frozen
+from attrs import evolve, fields, frozen
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -23,6 +23,7 @@ from penstock.contracts.source import Context
 from penstock.pipeline.chain import Chain
 from penstock.pipeline.counts import Counts
 from penstock.pipeline.ends import SparkSource
+from penstock.pipeline.graph import Settings
 from penstock.pipeline.plan import MergeSort, Plan, Segment, Split, Stage
 from penstock.spark.checkpoint import Checkpoint
 from penstock.spark.failures import speaker, told
@@ -203,20 +204,21 @@ class Materialised:
 
     def _settings(self, stage: Stage, segment: Segment) -> Any:
         """The source's settings as declared, with the pipeline's limits and folders filled in."""
-        limits = self.plan.graph.settings
         given = stage.settings or settings_class(type(stage.work))()
         filled: dict[str, Any] = {
             "checkpoint": self.checkpoint.location,
             "state": self.checkpoint.node(stage.node),
         }
-        for name in ("max_rows", "max_bytes", "max_wait"):
-            if getattr(limits, name) is not None and hasattr(given, name):
-                filled[name] = getattr(limits, name)
+        filled |= bounds(self.plan.graph.settings, given, self._bound_sources())
         for dealt in (s.work for s in self.plan.members(segment) if isinstance(s.work, Split)):
             # The plan lets a queue's reader deal its messages out: no shuffle for it.
             if given.parts == 1:
                 filled["parts"] = dealt.tasks or self.spark.sparkContext.defaultParallelism
         return evolve(given, **filled)
+
+    def _bound_sources(self) -> int:
+        """How many sources the pipeline's limits are shared out over."""
+        return sum(s.kind == "source" and not isinstance(s.work, SparkSource) for s in self.plan)
 
     def _apply(self, segment: Segment, frames: dict[str, DataFrame]) -> DataFrame:
         inputs = [frames[name] for name in segment.inputs]
@@ -257,6 +259,24 @@ class Materialised:
                 got=type(made).__name__,
             )
         return made
+
+
+def bounds(limits: Settings, given: Any, sources: int) -> dict[str, Any]:
+    """What a source's settings say of a batch's size: its share of the pipeline's, or less.
+
+    A limit that the source has only by default gives way to the pipeline's.
+    """
+    filled = {}
+    for name in ("max_rows", "max_bytes", "max_wait"):
+        most = getattr(limits, name)
+        if most is None or not hasattr(given, name):
+            continue
+        if name != "max_wait":
+            most = max(1, most // sources)
+        own = getattr(given, name)
+        default = getattr(fields(type(given)), name).default
+        filled[name] = most if own is None or own == default else min(own, most)
+    return filled
 
 
 def by_stamp(frame: DataFrame) -> DataFrame:

@@ -56,7 +56,7 @@ def replay(
     Raises:
         DeclareError: a letter names a node that the pipeline no longer has.
     """
-    place = Checkpoint(str(Path(checkpoint).absolute()), state)
+    place = Checkpoint(str(checkpoint), state)
     place.claim(graph.name)
     letters = DeadLetters(place.dead_letters)
     waiting = letters.table()

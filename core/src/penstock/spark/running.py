@@ -134,10 +134,7 @@ def _place(name: str, checkpoint: Any, state: Any, bounded: bool) -> tuple[Check
             )
         temporary = tempfile.mkdtemp(prefix="penstock-")
         return Checkpoint(temporary), temporary
-    location = str(checkpoint)
-    if "://" not in location:
-        location = str(Path(location).absolute())
-    return Checkpoint(location, None if state is None else str(state)), None
+    return Checkpoint(str(checkpoint), None if state is None else str(state)), None
 
 
 def _raise_only_once() -> None:

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from penstock.contracts import points
 from penstock.pipeline.chain import Chain
 from penstock.pipeline.counts import Counts
-from penstock.spark.checkpoint import Checkpoint, write_whole
+from penstock.spark.checkpoint import Checkpoint, folder_name, write_whole
 from penstock.spark.deadletters import DeadLetters
 from penstock.spark.shares import RECEIPTS, Share, StageTask, read_staged
 from penstock.spark.types import arrow_schema, spark_schema
@@ -64,7 +64,7 @@ def stage(
     name: str,
 ) -> Staged:
     """Stage a frame (after a chain, if given), or take what an earlier attempt staged."""
-    folder = checkpoint.stage(batch) / name
+    folder = checkpoint.stage(batch) / folder_name(name)
     manifest = folder / "manifest.json"
     schema = arrow_schema(frame.schema) if chain is None else chain.schema
     if not manifest.exists():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import penstock as pen
@@ -65,9 +67,10 @@ def test_nodes_come_after_what_they_read_whatever_their_order() -> None:
     assert [n.name for n in in_order(Graph("p", nodes))] == ["in", "out", "a", "b"]
 
 
-def test_a_second_consumer_of_one_queue_is_refused() -> None:
+@pytest.mark.parametrize("options", [{}, {"prefetch": 7}, {"password": "other"}])
+def test_a_second_consumer_of_one_queue_is_refused(options: dict[str, Any]) -> None:
     one = pen.source("amqp-queue", queue="q", name="one")
-    flow = one.merge(pen.source("amqp-queue", queue="q", name="two")).sink("stdout")
+    flow = one.merge(pen.source("amqp-queue", queue="q", name="two", **options)).sink("stdout")
     with pytest.raises(GraphError, match="one and two consume the same queue") as refused:
         resolve(flow.graph)
     assert "mirror" in str(refused.value.fix)

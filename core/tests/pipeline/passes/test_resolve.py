@@ -53,16 +53,33 @@ def test_a_policy_of_the_pipeline_holds_where_a_node_has_none() -> None:
     assert found["enrich-2"].policy.action == "skip"
 
 
-def test_one_side_of_a_fork_reports_failures() -> None:
-    yes, no = line().branch(fn.is_big)
+@pytest.mark.parametrize(
+    ("first", "other", "tells"),
+    [
+        ("dead-letter", "dead-letter", False),
+        ("skip", "skip", False),
+        ("stop", "stop", False),
+        ("dead-letter", "skip", False),
+        ("stop", "dead-letter", False),
+        ("skip", "dead-letter", True),
+        ("dead-letter", "stop", True),
+    ],
+)
+def test_one_side_of_a_fork_reports_failures_unless_the_other_says_more(
+    first: str, other: str, tells: bool
+) -> None:
+    at = line()
+    yes = at.step("branch", when=fn.is_big, name="yes", on_error=first)
+    no = at.step("branch", unless=fn.is_big, name="no", on_error=other)
     found = stages(yes.sink("stdout").also(no.sink("once")))
-    assert found["branch"].policy.action == "dead-letter"
-    assert found["branch-else"].policy.action == "skip"
+    assert found["yes"].work.tells
+    assert found["no"].work.tells is tells
+    assert found["no"].policy.action == other
 
 
 def test_a_lone_side_reports_too() -> None:
     _, no = line().branch(fn.is_big)
-    assert stages(no.sink("stdout"))["branch-else"].policy.action == "dead-letter"
+    assert stages(no.sink("stdout"))["branch-else"].work.tells
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,23 @@ def test_a_function_before_a_split_has_batches_staged_unless_it_says_otherwise(s
     assert staged(flow(deterministic=True)) == set()
 
 
+@pytest.mark.parametrize(
+    ("step", "chance", "plain"),
+    [("where", "rand() < 0.5", "id < 5"), ("select", "uuid() AS id", "id + 1 AS id")],
+)
+def test_an_expression_of_chance_before_a_split_has_batches_staged(
+    step: str, chance: str, plain: str
+) -> None:
+    def flow(text: str) -> pen.Flow:
+        given = [text] if step == "select" else text
+        keyed = line().step(step, given, name="asked").key_by("id")
+        return keyed.sink("by-task")
+
+    assert staged(flow(chance)) == {"by-task"}
+    assert "asked may give another result on a replay" in flow(chance).explain()
+    assert staged(flow(plain)) == set()
+
+
 def test_a_split_before_the_function_is_harmless() -> None:
     flow = line().key_by("id").map(fn.enrich, parallelism=4)
     assert staged(flow.sink("by-task", parallelism=4)) == set()

@@ -11,6 +11,7 @@ import pytest
 from core.tests.pipeline import functions as fn
 from core.tests.pipeline.rows import failed, healthy, stage, typed
 from penstock.contracts import Columns
+from penstock.contracts.envelope import PEN_FIELD, pen
 from penstock.contracts.errors import OptionError, SchemaError
 from penstock.pipeline.chain import Chain
 from penstock.pipeline.plan import Stage
@@ -108,6 +109,20 @@ def test_sample_keeps_about_its_fraction_and_the_same_records_again() -> None:
     kept = [r["n"] for r in healthy(chain.apply(rows))]
     assert 4_700 < len(kept) < 5_300
     halves = [chain.apply(rows.slice(0, 7_000)), chain.apply(rows.slice(7_000))]
+    assert kept == [r["n"] for half in halves for r in healthy(half)]
+
+
+@pytest.mark.parametrize("ids", [True, False], ids=["with-ids", "bare"])
+def test_sample_needs_no_stamps(ids: bool) -> None:
+    rows = numbered(20_000)
+    names = pa.array([f"order-{n}" for n in range(20_000)]) if ids else None
+    bare = rows.set_column(
+        rows.schema.names.index("_pen"), PEN_FIELD, pen(20_000, **({"id": names} if ids else {}))
+    )
+    chain = Chain([stage("sample", fraction=0.25, seed=3)], bare.schema)
+    kept = [r["n"] for r in healthy(chain.apply(bare))]
+    assert 4_700 < len(kept) < 5_300
+    halves = [chain.apply(bare.slice(0, 7_000)), chain.apply(bare.slice(7_000))]
     assert kept == [r["n"] for half in halves for r in healthy(half)]
 
 

@@ -54,6 +54,42 @@ def test_select_computes_columns_and_keeps_what_penstock_needs(frame: DataFrame)
     assert own.columns == ["id", "event_time", "_pen"]
 
 
+def test_select_of_everything_holds_each_column_once(frame: DataFrame) -> None:
+    made = apply("select", frame, columns=["*", "total * 2 AS twice"])
+    assert made.columns == ["id", "total", "event_time", "twice", "_pen"]
+    assert [row.twice for row in made.where("id = 2").collect()] == [40.0]
+    assert [row._pen.error.node for row in made.where("id IS NULL").collect()] == ["map"]
+    less = apply("select", frame, columns=["* EXCEPT (total)", "_pen.id AS name"])
+    assert less.columns == ["id", "event_time", "name", "_pen"]
+
+
+def test_select_refuses_two_columns_of_one_name(frame: DataFrame) -> None:
+    for columns in (["*", "total"], ["*", "total + 1 AS id"]):
+        with pytest.raises(SchemaError, match="two columns the name"):
+            apply("select", frame, columns=columns)
+
+
+@pytest.mark.parametrize(
+    "column", ["explode(items) AS item", "id, POSEXPLODE_OUTER (items)", "stack(2, id, total)"]
+)
+def test_select_refuses_what_would_drop_or_double_failed_rows(column: str) -> None:
+    with pytest.raises(OptionError, match="select makes one row of each") as refused:
+        stage("select", columns=["id", column])
+    assert "use the step explode" in str(refused.value)
+
+
+def test_select_takes_a_column_that_is_called_like_such_a_function() -> None:
+    stage("select", columns=["explode", "'explode(x)' AS text", "`stack(2)` AS n"])
+
+
+@pytest.mark.parametrize("asked", ["rand() < 0.5", "at < current_timestamp", "id > uniform(0, 9)"])
+def test_branch_refuses_a_predicate_that_may_answer_otherwise(asked: str) -> None:
+    with pytest.raises(OptionError, match="take both sides, or none"):
+        stage("branch", when=asked)
+    with pytest.raises(OptionError, match="take both sides, or none"):
+        stage("branch", unless=asked)
+
+
 def test_apply_sees_no_failed_row_and_loses_none(frame: DataFrame) -> None:
     seen: list[int] = []
 
@@ -106,6 +142,10 @@ def test_select_knows_its_columns_where_they_are_plain() -> None:
     assert isinstance(plain, Columns)
     assert plain.schema is not None
     assert plain.schema.names == ["id", "t", "event_time"]
+    whole = stage("select", columns=["*", "id AS number"]).work.gives(Columns(SCHEMA))
+    assert isinstance(whole, Columns)
+    assert whole.schema is not None
+    assert whole.schema.names == ["id", "total", "number", "event_time"]
     assert stage("select", columns=["id + 1"]).work.gives(Columns(SCHEMA)) == Columns(None)
     with pytest.raises(SchemaError, match="select has no column nope"):
         stage("select", columns=["nope"]).work.gives(Columns(SCHEMA))

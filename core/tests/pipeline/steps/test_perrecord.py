@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 
 import pyarrow as pa
 import pytest
-from attrs import frozen
+from attrs import evolve, frozen
 
 from core.tests.pipeline import functions as fn
 from core.tests.pipeline.rows import failed, healthy, stage, typed
@@ -16,6 +16,7 @@ from penstock.contracts import Bytes, Columns
 from penstock.contracts.errors import SchemaError
 from penstock.pipeline.chain import Chain
 from penstock.pipeline.plan import Stage
+from penstock.pipeline.steps.routes import OtherSide
 
 ORDERS = pa.schema([("id", pa.int64()), ("total", pa.float64())])
 
@@ -245,3 +246,39 @@ def test_what_a_step_gives_follows_from_what_it_gets() -> None:
     assert isinstance(gives, Columns)
     assert gives.schema is not None
     assert gives.schema.names == ["id", "total", "tax", "event_time"]
+
+
+def test_the_side_that_does_not_tell_drops_a_failure_without_counting_it() -> None:
+    def small(record: dict[str, Any]) -> bool:
+        return bool(1 / record["id"] < 1)
+
+    one = stage("branch", unless=small)
+    quiet = evolve(one, work=OtherSide(unless=one.work.unless))
+    rows = orders()
+    out, counts = Chain([quiet], rows.schema).run(rows)
+    assert [r["id"] for r in healthy(out)] == [1]
+    assert failed(out) == []
+    assert (counts["branch"].errors, counts["branch"].skipped) == (0, 0)
+    out, counts = Chain([one], rows.schema).run(rows)
+    assert len(failed(out)) == counts["branch"].errors == 1
+
+
+@pytest.mark.parametrize("step", ["map", "filter", "flat_map", "concurrent_map"])
+def test_meta_is_refused_for_records_that_are_no_dicts(step: str) -> None:
+    with pytest.raises(SchemaError, match="cannot get event_time and _pen") as refused:
+        stage(step, function=fn.priced, meta=True).work.wants()
+    assert refused.value.got == "a parameter annotated with Order"
+
+
+def test_meta_is_taken_for_typed_dicts() -> None:
+    class Given(TypedDict):
+        id: int
+
+    seen: list[Any] = []
+
+    def look(record: Given) -> Given:
+        seen.append(record["_pen"]["id"])  # type: ignore[typeddict-item]
+        return {"id": record["id"]}
+
+    run(stage("map", function=look, meta=True))
+    assert seen == ["0", "1", "2"]

@@ -6,7 +6,7 @@ import ipaddress
 from typing import Literal
 from urllib.parse import unquote, urlsplit
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from penstock.contracts import Configured, Secret, at_least, connector, option
 from penstock.contracts.errors import OptionError
@@ -121,6 +121,18 @@ class Address(Configured):
                     fix="speak TLS, or set plaintext=true if you trust the network",
                 )
         return found
+
+    def brokers(self) -> list[tuple[object, ...]]:
+        """Which brokers and virtual host, with no secret resolved: a reference stands for itself.
+
+        Raises:
+            OptionError: the url cannot be read.
+        """
+        if self.url is not None and self.url.reference is not None:
+            return [(self.url.reference,)]
+        bare = evolve(self, password=None)
+        found = bare._from_url() if self.url is not None else bare._from_parts()
+        return [(each.host, each.port, each.vhost) for each in found]
 
     def _from_url(self) -> list[Endpoint]:
         assert self.url is not None

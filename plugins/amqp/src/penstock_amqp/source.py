@@ -47,6 +47,9 @@ class AmqpSource(Address, QueueSource):
                 fix="add declare=true, or drop declare_arguments",
             )
 
+    def takes_from(self) -> list[Any]:
+        return [(*broker, queue) for broker in self.brokers() for queue in self.queue]
+
     def consumer(self, ctx: Context, receiver: int) -> Consumer:
         from penstock_amqp.consumer import AmqpConsumer
 

@@ -90,6 +90,12 @@ class JmsSource(Connecting, QueueSource):
             return None
         return self.reject_to or f"{self.queue or f'{self.topic}.{self.subscription}'}.rejected"
 
+    def takes_from(self) -> list[Any]:
+        """The broker, the destination, and which of its messages: a selector of its own is fine."""
+        factory = (self.url, self.properties, self.jndi_name, self.jndi_file, self.jndi)
+        subscription = (self.topic, self.subscription, self.client_id)
+        return [(factory, self.queue or subscription, self.selector)]
+
     def consumer(self, ctx: Context, receiver: int) -> JmsConsumer:
         """A connection with one session and one consumer."""
         if receiver > 0 and self.subscription is not None and not self.shared:

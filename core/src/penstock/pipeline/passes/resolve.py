@@ -29,7 +29,7 @@ from penstock.pipeline.plan import Stage
 from penstock.pipeline.shapes import decoded, type_of
 from penstock.pipeline.steps.catalog import STEPS
 from penstock.pipeline.steps.frames import OnFrame
-from penstock.pipeline.steps.routes import Branch
+from penstock.pipeline.steps.routes import Branch, OtherSide
 
 
 def resolve(graph: Graph) -> tuple[Stage, ...]:
@@ -259,7 +259,7 @@ def _one_consumer(graph: Graph, stages: tuple[Stage, ...]) -> None:
     queues = [s for s in stages if s.kind == "source" and isinstance(s.work, QueueSource)]
     for at, one in enumerate(queues):
         for other in queues[at + 1 :]:
-            if one.what == other.what and one.work == other.work:
+            if one.what == other.what and _share(one.work, other.work):
                 raise GraphError(
                     f"{one.name} and {other.name} consume the same queue",
                     who=graph.name,
@@ -268,14 +268,27 @@ def _one_consumer(graph: Graph, stages: tuple[Stage, ...]) -> None:
                 )
 
 
+def _share(one: QueueSource, other: QueueSource) -> bool:
+    held = one.takes_from()
+    return any(each in held for each in other.takes_from())
+
+
 def _one_side_tells(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
-    """Of the two sides of a fork only one reports a record on which the predicate fails."""
-    told = {(s.inputs, s.work.when) for s in stages if isinstance(s.work, Branch) and s.work.when}
+    """Of the two sides of a fork only one reports a record on which the predicate fails.
+
+    That is the first one, unless the other side's own policy says more of such a record.
+    """
+    branches = [s for s in stages if isinstance(s.work, Branch)]
+    told = {(s.inputs, s.work.when): s.policy.action for s in branches if s.work.when}
+    rank = ("skip", "dead-letter", "stop")
+
+    def quiet(stage: Stage) -> bool:
+        first = told.get((stage.inputs, stage.work.unless))
+        return first is not None and rank.index(stage.policy.action) <= rank.index(first)
+
     return tuple(
-        evolve(s, policy=evolve(s.policy, action="skip"))
-        if isinstance(s.work, Branch)
-        and (s.inputs, s.work.unless) in told
-        and s.policy.action == "dead-letter"
+        evolve(s, work=OtherSide(unless=s.work.unless))
+        if isinstance(s.work, Branch) and s.work.unless and quiet(s)
         else s
         for s in stages
     )

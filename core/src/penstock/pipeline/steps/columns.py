@@ -180,7 +180,10 @@ _MIX = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 
 @connector
 class Sample(Step):
-    """Keep a fraction of the records, chosen by their stamps: a replay keeps the same ones."""
+    """Keep a fraction of the records, chosen by their stamps: a replay keeps the same ones.
+
+    A record without a stamp is chosen by its id, and one without an id by what it holds.
+    """
 
     main: ClassVar[str | None] = "fraction"
 
@@ -204,6 +207,10 @@ class Sample(Step):
             zlib.crc32(f"{self.seed}/{name}".encode()) for name in parts.dictionary.to_pylist()
         ]
         salt = np.array([*salts, 0], dtype=np.uint64)[np.asarray(parts.indices)]
+        if stamp.field("position").null_count:
+            loose = np.flatnonzero(np.asarray(pc.is_null(stamp.field("position"))))
+            positions = positions.copy()
+            positions[loose] = _digests(work, loose)
         with np.errstate(over="ignore"):
             mixed = (positions + salt) * np.uint64(_MIX[0])
             mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(_MIX[1])
@@ -212,6 +219,16 @@ class Sample(Step):
         keep = (mixed >> np.uint64(11)).astype(np.float64) / 2.0**53 < self.fraction
         origin = pa.array(np.flatnonzero(keep), pa.int64())
         return Outcome(work.payload.take(origin), origin)
+
+
+def _digests(work: Work, loose: np.ndarray[Any, Any]) -> list[int]:
+    """A number for each of these rows, from its id or else from its columns."""
+    wanted = pa.array(loose, pa.int64())
+    ids = work.pen().field("id").take(wanted).to_pylist()
+    rows = work.payload.take(wanted)
+    held = zip(*(values(column) for column in rows.columns), strict=True)
+    told = (repr(row) if id is None else id for id, row in zip(ids, held, strict=True))
+    return [zlib.crc32(text.encode()) for text in told]
 
 
 @connector

@@ -14,6 +14,7 @@ import pyarrow as pa
 from penstock.contracts import Columns, Type, connector, option
 from penstock.contracts.errors import OptionError, SchemaError
 from penstock.contracts.transform import Grain
+from penstock.pipeline.expressions import GENERATORS, called, changing
 from penstock.pipeline.functions import Function
 from penstock.pipeline.shapes import EVENT_TIME, columns_of
 from penstock.pipeline.steps.columns import need
@@ -39,6 +40,11 @@ class Where(FrameStep):
 
     expression: str = option(doc="A Spark SQL expression.", example="total > 100")
 
+    @property
+    def deterministic(self) -> bool:  # type: ignore[override]
+        """Unless it asks a clock, or chance."""
+        return not changing(self.expression)
+
     def apply(self, data: Any) -> Any:
         """Spark's own filter."""
         return data.where(f"({self.expression}) OR {FAILED}")
@@ -54,29 +60,62 @@ class Select(FrameStep):
         doc="Spark SQL expressions.", example='["id", "total * 2 AS twice"]'
     )
 
+    def settle(self) -> None:
+        """Refuse what makes several rows of one: a failed row would become none, or two."""
+        several = sorted({name for text in self.columns for name in called(text) & GENERATORS})
+        if several:
+            raise OptionError(
+                f"select makes one row of each, and {', '.join(several)} makes others",
+                expected="expressions that give one value",
+                fix="use the step explode, and take the element apart in a select after it; or "
+                "do it in an apply step",
+            )
+
+    @property
+    def deterministic(self) -> bool:  # type: ignore[override]
+        """Unless it asks a clock, or chance."""
+        return not changing(*self.columns)
+
     def gives(self, input: Type) -> Type:
-        """Known where all are plain columns; else Spark will tell."""
+        """Known where all are plain columns or `*`; else Spark will tell."""
         schema = columns_of(input)
         if schema is None:
             return Columns(None)
-        fields = []
+        fields: list[pa.Field] = []
         for text in self.columns:
+            if text.strip() == "*":
+                fields.extend(schema)
+                continue
             plain = _NAME.match(text)
             alias = None if plain else _ALIAS.match(text)
             if not plain and not alias:
                 return Columns(None)
-            name, called = (plain[1], plain[1]) if plain else (alias[1], alias[2])  # type: ignore[index]
-            fields.append(need(schema, name, "select").with_name(called))
-        if "event_time" not in [f.name for f in fields]:
+            name, new = (plain[1], plain[1]) if plain else (alias[1], alias[2])  # type: ignore[index]
+            fields.append(need(schema, name, "select").with_name(new))
+        names = [f.name for f in fields]
+        _each_once(names)
+        if "event_time" not in names:
             fields.append(EVENT_TIME)
         return Columns(pa.schema(fields))
 
     def apply(self, data: Any) -> Any:
-        """Spark's own projection, with what Penstock keeps beside."""
-        made = data.selectExpr(*self.columns, "_pen")
-        if "event_time" in made.columns:
-            return made
-        return data.selectExpr(*self.columns, "event_time", "_pen")
+        """Spark's own projection, with what Penstock keeps beside; `*` does not hold `_pen`."""
+        kept = "_pen AS _pen_kept"
+        made = data.selectExpr(*self.columns, kept).drop("_pen")
+        _each_once(made.columns)
+        if "event_time" not in made.columns:
+            made = data.selectExpr(*self.columns, "event_time", kept).drop("_pen")
+        return made.withColumnRenamed("_pen_kept", "_pen")
+
+
+def _each_once(names: list[str]) -> None:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise SchemaError(
+            f"select gives two columns the name {', '.join(twice)}",
+            expected="each name once",
+            fix="name the columns instead of *, or use * EXCEPT (...)",
+        )
 
 
 @connector

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, is_typeddict
 
 import numpy as np
 import pyarrow as pa
@@ -43,10 +43,21 @@ class PerRecord(Step):
         return signature(self.function.load(), several=self._several_results)
 
     def wants(self) -> Type:
-        """The fields of the annotated class, or anything."""
+        """The fields of the annotated class, or anything.
+
+        Raises:
+            SchemaError: `meta` is asked for records that are no dicts.
+        """
         cls = self.signature().takes
         if cls is None:
             return Anything()
+        if self.meta and not is_typeddict(cls):
+            raise SchemaError(
+                f"{self.function.name} cannot get event_time and _pen with its records",
+                expected="a function of a dict, where meta=True",
+                got=f"a parameter annotated with {cls.__name__}",
+                fix="leave out meta, or annotate the parameter with dict",
+            )
         needed = {f.name for f in fields_of(cls) if f.required}
         return Columns(pa.schema([f for f in schema_of(cls) if f.name in needed]))
 
@@ -215,7 +226,10 @@ class FlatMap(PerRecord):
 class FilterKernel:
     """Keeps rows by what a function says; nothing is converted back."""
 
-    def __init__(self, step: PerRecord, schema: pa.Schema, *, keep: bool = True) -> None:
+    def __init__(
+        self, step: PerRecord, schema: pa.Schema, *, keep: bool = True, tells: bool = True
+    ) -> None:
+        self._tells = tells
         self._step = step
         self._function = step.function.load()
         self._read = step.reader(schema)
@@ -232,7 +246,8 @@ class FilterKernel:
         if mask.all():
             return Outcome(work.payload, retried=retried)
         origin = pa.array(np.flatnonzero(mask), pa.int64())
-        return Outcome(work.payload.take(origin), origin, failures, retried=retried)
+        told = failures if self._tells else {}
+        return Outcome(work.payload.take(origin), origin, told, retried=retried)
 
 
 @connector

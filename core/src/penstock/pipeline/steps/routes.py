@@ -9,6 +9,7 @@ import pyarrow as pa
 from penstock.contracts import Anything, Type, connector, option
 from penstock.contracts.errors import OptionError
 from penstock.contracts.transform import Grain
+from penstock.pipeline.expressions import changing
 from penstock.pipeline.functions import Function
 from penstock.pipeline.kernels import Kernel
 from penstock.pipeline.steps.frames import FAILED, FrameStep
@@ -45,6 +46,7 @@ class Branch(Step):
     """
 
     main: ClassVar[str | None] = "when"
+    tells: ClassVar[bool] = True
 
     when: Function | str | None = option(
         default=None, doc="A Spark expression or a function; its records take this side."
@@ -60,6 +62,15 @@ class Branch(Step):
                 "branch takes when or unless",
                 expected="one of them",
                 got="neither" if self.when is None else "both",
+            )
+        asked = self._predicate
+        if isinstance(asked, str) and (found := changing(asked)):
+            raise OptionError(
+                f"branch asks its predicate on each side, and {', '.join(found)} may answer "
+                "differently: a record would take both sides, or none",
+                expected="an expression that says the same of a record each time",
+                got=asked,
+                fix="compute it into a column with a select before, and branch on that",
             )
 
     @property
@@ -89,7 +100,15 @@ class Branch(Step):
     def kernel(self, schema: pa.Schema, gives: pa.Schema) -> Kernel:
         """A mask over the rows, for a function."""
         assert isinstance(self._predicate, Function)
-        return FilterKernel(_Asks(self._predicate), schema, keep=self.when is not None)
+        keep = self.when is not None
+        return FilterKernel(_Asks(self._predicate), schema, keep=keep, tells=self.tells)
+
+
+@connector
+class OtherSide(Branch):
+    """A side that leaves it to the first one to tell on which records the predicate fails."""
+
+    tells: ClassVar[bool] = False
 
 
 class _Asks(PerRecord):
