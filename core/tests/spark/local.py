@@ -170,7 +170,7 @@ def reader_of(plan: Plan) -> tuple[Stage, Fused]:
     stage = plan.members(segment)[0]
     schema = stage.work.schema()
     given = UNDECODED if is_envelope(schema) else schema
-    return stage, Fused(stage.name, Chain(plan.chain(segment), given))
+    return stage, Fused(stage.name, Chain(plan.chain(segment), given), policy=stage.policy)
 
 
 def read(plan: Plan, session: Session) -> Frame:

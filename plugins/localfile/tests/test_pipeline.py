@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock as pen
+from penstock.contracts.errors import RunError
 from penstock.spark.checkpoint import Checkpoint
 from penstock.spark.deadletters import DeadLetters
 from penstock.spark.replay import replay
@@ -64,3 +65,31 @@ def test_a_record_that_cannot_be_read_is_a_dead_letter_and_the_rest_flows(tmp_pa
     counts = replay(flow.graph, str(tmp_path / "state"), spark=spark)
     assert counts == {"replayed": 0, "failed": 0}
     assert letters.table().num_rows == 1
+
+
+@pytest.mark.parametrize("action", ["skip", "stop"])
+def test_a_record_that_cannot_be_read_is_skipped_or_stops_as_declared(tmp_path, spark, action):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a").write_bytes(FILES["csv"][0])
+    flow = (
+        pen.pipeline("files")
+        .source(
+            "localfile",
+            name="files",
+            path=str(tmp_path / "in"),
+            format="csv",
+            schema=SCHEMA,
+            on_error=action,
+        )
+        .bounded()
+        .sink("localfile", path=str(tmp_path / "out"), format="json")
+    )
+    if action == "stop":
+        with pytest.raises(RunError, match="files: a record could not be read"):
+            flow.run(checkpoint=str(tmp_path / "state"), spark=spark)
+        assert not list((tmp_path / "out").glob("*.json"))
+        return
+    count = flow.run(checkpoint=str(tmp_path / "state"), spark=spark).counts()["files"]
+    assert (count.rows_out, count.errors, count.skipped) == (2, 0, 1)
+    letters = DeadLetters(Checkpoint(str(tmp_path / "state")).dead_letters)
+    assert letters.table().num_rows == 0

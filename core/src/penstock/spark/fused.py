@@ -9,15 +9,17 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
-from attrs import frozen
+import pyarrow.compute as pc
+from attrs import evolve, field, frozen
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
 from penstock.contracts.envelope import ERROR, PEN, PEN_FIELD, is_envelope, pen, undecoded
 from penstock.contracts.queue import QueueSource
 from penstock.contracts.source import Context, ReplayableSource
-from penstock.pipeline.chain import Chain
+from penstock.pipeline.chain import Chain, StageFailed
 from penstock.pipeline.counts import Count, Counts
+from penstock.pipeline.graph import Policy
 from penstock.spark.source import BatchReader, StreamReader
 from penstock.spark.tallies import tally
 from penstock.spark.types import spark_schema
@@ -29,6 +31,7 @@ class Fused:
 
     node: str
     chain: Chain
+    policy: Policy = field(factory=Policy, kw_only=True)
 
     @property
     def schema(self) -> pa.Schema:
@@ -37,9 +40,12 @@ class Fused:
 
     def run(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, Counts]:
         """The rows after the last fused stage, and what each stage counted."""
-        given = undecoded(rows) if is_envelope(rows.schema) else failed_at(self.node, rows)
+        if is_envelope(rows.schema):
+            given, count = undecoded(rows), Count(rows_out=rows.num_rows)
+        else:
+            given, count = read_at(self.node, rows, self.policy)
         done, counts = self.chain.run(given)
-        return done, counts + Counts({self.node: Count(rows_out=rows.num_rows)})
+        return done, counts + Counts({self.node: count})
 
     def tally(self, counts: Counts) -> pa.RecordBatch:
         """The row that carries a part's counts to the tasks that write."""
@@ -51,21 +57,38 @@ class Fused:
         return pa.concat_batches([done, self.tally(counts)])
 
 
-def failed_at(node: str, rows: pa.RecordBatch) -> pa.RecordBatch:
-    """A source's rows; those it could not read name the node that it is in this pipeline."""
+def read_at(node: str, rows: pa.RecordBatch, policy: Policy) -> tuple[pa.RecordBatch, Count]:
+    """A source's rows; what becomes of those it could not read is the node's policy.
+
+    Raises:
+        StageFailed: there is one, and the policy says stop.
+    """
     at = rows.schema.get_field_index("_pen")
-    if at < 0:
-        return rows
-    meta = rows.column(at)
+    error = rows.column(at).field("error") if at >= 0 else None
+    if error is None or error.null_count == len(error):
+        return rows, Count(rows_out=rows.num_rows)
+    bad = len(error) - error.null_count
+    count = Count(rows_out=rows.num_rows - bad)
+    if policy.action == "stop":
+        first = error.drop_null()[0].as_py()
+        raise StageFailed(
+            f"a record could not be read: {first['kind']}: {first['message']}",
+            who=node,
+            fix='mend the record, or declare on_error="dead-letter" for the source',
+        )
+    if policy.action == "skip":
+        return rows.filter(pc.is_null(error)), evolve(count, skipped=bad)
+    return rows.set_column(at, PEN_FIELD, _named(node, rows.column(at))), evolve(count, errors=bad)
+
+
+def _named(node: str, meta: pa.StructArray) -> pa.StructArray:
+    """Error rows that name the node which their source is in this pipeline."""
     error = meta.field("error")
-    if error.null_count == len(error):
-        return rows
     told = {name: error.field(name) for name in ERROR.names} | {"node": pa.repeat(node, len(error))}
     named = pa.StructArray.from_arrays(
         list(told.values()), fields=list(ERROR), mask=error.is_null()
     )
-    parts = {f.name: meta.field(f.name) for f in PEN} | {"error": named}
-    return rows.set_column(at, PEN_FIELD, pen(len(error), **parts))
+    return pen(len(error), **{f.name: meta.field(f.name) for f in PEN} | {"error": named})
 
 
 def fused_format(

@@ -169,7 +169,8 @@ class Materialised:
         with told(who, source, "finding the schema"):
             schema = source.schema()
         given = UNDECODED if is_envelope(schema) else schema
-        finish = Fused(stage.name, Chain(self.plan.chain(segment), given))
+        chain = Chain(self.plan.chain(segment), given)
+        finish = Fused(stage.name, chain, policy=stage.policy)
         if self.plan.through is not None:
             finish = self._through(finish)
         if stage.name in self.plan.native:
@@ -186,7 +187,7 @@ class Materialised:
         chain = self.chain(writer, finish.schema)
         key = Batch(self.context(sink.node), -1)
         task = write_task(sink, key, chain, finish.schema if chain is None else chain.schema)
-        return Through(finish.node, finish.chain, task)
+        return Through(finish.node, finish.chain, task, policy=finish.policy)
 
     def _from_spark(self, stage: Stage, source: SparkSource, who: str) -> DataFrame:
         frame = loaded(who, source, self.spark)

@@ -21,7 +21,7 @@ from pyspark import TaskContext
 from penstock.contracts.envelope import spark_form
 from penstock.contracts.errors import WriteError
 from penstock.contracts.sink import Batch, Receipt, Sink
-from penstock.pipeline.chain import Chain
+from penstock.pipeline.chain import Chain, StageFailed
 from penstock.pipeline.counts import Count, Counts
 from penstock.pipeline.graph import Policy
 from penstock.pipeline.plan import Stage
@@ -99,16 +99,29 @@ class WriteTask:
                 self.who, self.sink, batch, self.schema, flow.good(rows), self.policy
             )
             receipt = done.receipt
-            for rejected in receipt.rejected:
-                flow.letters.add(refused(rejected, self.node))
+            self._refused(receipt, flow.letters)
             files = flow.letters.close()
         except BaseException:
             flow.letters.abort()
             raise
         lost = sum(r.rows.num_rows for r in receipt.rejected)
-        count = Count(rows_in=receipt.rows + lost, errors=lost, retried=done.retried)
+        count = Count(rows_in=receipt.rows + lost, retried=done.retried)
+        skips = self.policy.action == "skip"
+        count = evolve(count, skipped=lost) if skips else evolve(count, errors=lost)
         counted = Counts({self.node: count})
         return Share(evolve(receipt, rejected=()), flow.counts + counted, files)
+
+    def _refused(self, receipt: Receipt, letters: Letters) -> None:
+        """What the policy says of rows that the sink refused one by one."""
+        if receipt.rejected and self.policy.action == "stop":
+            raise StageFailed(
+                f"the sink refused a record: {receipt.rejected[0].errors[0]}",
+                who=f"{self.node} ({self.who})",
+                fix='mend the data or the sink, or declare on_error="dead-letter"',
+            )
+        if self.policy.action == "dead-letter":
+            for rejected in receipt.rejected:
+                letters.add(refused(rejected, self.node))
 
 
 def write_task(
