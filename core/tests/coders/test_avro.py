@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from core.tests.coders import avro_reference as reference
 from core.tests.coders import avro_strategies
 from core.tests.coders.strategies import batches, flat_types, nested
-from penstock.coders.avro import reference, types
+from penstock.coders.avro import types
 from penstock.coders.avro.coder import AvroCoder
 from penstock.coders.parts import spans
 from penstock.contracts.errors import OptionError, SchemaError

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from core.tests.coders import avro_reference as reference
 from core.tests.coders import avro_strategies
-from penstock.coders.avro import reference, types
+from penstock.coders.avro import types
 from penstock.coders.avro.coder import AvroCoder
 from penstock.contracts.errors import SchemaError
 

@@ -135,7 +135,16 @@ def _leaf(writer: Primitive | Fixed, reader: Primitive | Fixed) -> Leaf:
     decimals = (writer.precision, writer.scale) != (reader.precision, reader.scale)
     if "decimal" in both and (len(both) > 1 or decimals):
         raise _never(writer, reader)
+    counted = {_counted(each.logical) for each in (writer, reader)} - {""}
+    if len(counted) > 1:
+        raise _never(writer, reader)
     return Leaf(writer, reader)
+
+
+def _counted(logical: str | None) -> str:
+    """What a number of a logical type counts from: `date`, `time`, `timestamp`; else nothing."""
+    name = (logical or "").removeprefix("local-").partition("-")[0]
+    return name if name in ("date", "time", "timestamp") else ""
 
 
 def _record(writer: Record, reader: Record) -> Struct:
@@ -276,7 +285,7 @@ def _never(writer: Node, reader: Node) -> SchemaError:
 
 def _words(node: Node) -> str:
     if isinstance(node, Primitive):
-        return node.kind
+        return node.kind if node.logical is None else f"{node.kind} ({node.logical})"
     if isinstance(node, Union):
         return f"one of {', '.join(_words(each) for each in node.branches)}"
     kind = type(node).__name__.lower()
