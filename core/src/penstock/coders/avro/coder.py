@@ -104,15 +104,24 @@ class AvroCoder(Coder):
             raise OptionError("registry settings have a meaning only with framing=registry")
 
     @cached_property
-    def text(self) -> str:
-        """The reader's schema as JSON. Kept, and pickled, so that all processes have the same."""
+    def found(self) -> tuple[int, Written] | None:
+        """The registry's schema where none was given. Pickled, so that all processes agree."""
         if self._schema is not None:
-            return _text_of(self._schema)
+            return None
         try:
-            _, found = Registry(self.registry).by_version(self._subject(None), self.version)
+            return Registry(self.registry).by_version(self._subject(None), self.version)
         except RegistryError as error:
             raise schema_error(error) from None
-        return _written_text(found)
+
+    @cached_property
+    def text(self) -> str:
+        """The reader's schema as JSON, without what does not matter to reading."""
+        return _text_of(self._schema) if self.found is None else _written_text(self.found[1])
+
+    @cached_property
+    def loose(self) -> bool:
+        """Whether the schema was given as columns, which say nothing about names of types."""
+        return self._schema is not None and _avro_of(self._schema) is None
 
     def _subject(self, record: str | None) -> str:
         return self.subject or subject_name(self.strategy, self.topic, record)
@@ -126,7 +135,7 @@ class AvroCoder(Coder):
     def narrowed(self, columns: Sequence[str]) -> AvroCoder:
         whole: Any = self
         made: AvroCoder = attrs.evolve(whole, only=tuple(columns))
-        made.__dict__["text"] = self.text
+        made.__dict__.update(found=self.found, text=self.text)
         return made
 
     def decode(self, values: pa.Array) -> Decoded:
@@ -144,14 +153,14 @@ class AvroCoder(Coder):
             def one(number: int, part: pa.Array) -> Decoded:
                 try:
                     writer = _written_text(Registry(self.registry).by_id(number))
-                    plan = _plan(writer, reader)
+                    plan = _plan(writer, reader, self.loose)
                 except (RegistryError, SchemaError) as error:
                     return refused(schema, len(part), error)
                 return _decoded(part, plan, schema, HEADER)
 
             return grouped(kept, groups, schema, one, errors)
         writers = self._writers()
-        plans = [_plan(writer, reader) for writer in writers]
+        plans = [_plan(writer, reader, self.loose) for writer in writers]
         if self.framing == "none":
             return _decoded(kept, plans[0], schema, 0)
         known = [framing.fingerprint(json.loads(text)) for text in writers]
@@ -173,7 +182,7 @@ class AvroCoder(Coder):
         for row, value in enumerate(kept.to_pylist()):
             try:
                 file = container.opened(value)
-                plan = resolve(file.writer, node)
+                plan = resolve(file.writer, node, self.loose)
                 inner = _decoded(file.records(plan, self.max_size), plan, schema, 0)
             except (CodecError, SchemaError) as error:
                 inner = refused(schema, 1, error)
@@ -186,11 +195,8 @@ class AvroCoder(Coder):
         node = _node(self.text)
         rows = conform(rows, types.columns(node))
         if self.framing == "registry":
-            record = node.name if isinstance(node, types.Record) else None
-            registry = Registry(self.registry)
-            ask = registry.register if self.register else registry.find
             try:
-                number = ask(self._subject(record), Written("AVRO", self.text))
+                number = self.found[0] if self.found is not None else self._own_id(node)
             except RegistryError as error:
                 nothing = pa.nulls(rows.num_rows, pa.binary())
                 return Encoded(nothing, refused(rows.schema, rows.num_rows, error).errors)
@@ -205,6 +211,15 @@ class AvroCoder(Coder):
             size = signed_varints(np.asarray(sizes).astype(np.int64))
             return Encoded(joined(head, size, done.values, container.SYNC), done.errors)
         return done
+
+    def _own_id(self, node: types.Node) -> int:
+        record = node.name if isinstance(node, types.Record) else None
+        registry = Registry(self.registry)
+        ask = registry.register if self.register else registry.find
+        # As it was given: a registry tells schemas apart by their documentation, too.
+        own = _avro_of(self._schema)
+        text = self.text if own is None else json.dumps(own)
+        return ask(self._subject(record), Written("AVRO", text))
 
 
 def _decoded(values: pa.Array, plan: Plan, schema: pa.Schema, skip: int) -> Decoded:
@@ -243,8 +258,8 @@ def _node(text: str) -> types.Node:
 
 
 @lru_cache(maxsize=256)
-def _plan(writer: str, reader: str) -> Plan:
-    return resolve(_node(writer), _node(reader))
+def _plan(writer: str, reader: str, loose: bool) -> Plan:
+    return resolve(_node(writer), _node(reader), loose)
 
 
 @lru_cache(maxsize=256)
@@ -269,19 +284,28 @@ def _written_text(written: Written) -> str:
 def _text_of(given: Any) -> str:
     if isinstance(given, str):
         return _text_of_string(given)
-    if isinstance(given, list) or (isinstance(given, Mapping) and "properties" not in given):
-        return json.dumps(types.spec(types.parse(given)))
-    return json.dumps(types.spec(record_of(parse_schema(given))))
+    own = _avro_of(given)
+    node = record_of(parse_schema(given)) if own is None else types.parse(own)
+    return json.dumps(types.spec(node))
 
 
 @lru_cache(maxsize=256)
 def _text_of_string(given: str) -> str:
-    text = given.strip()
-    if text[:1] in ("{", "[", '"') or text in types.PRIMITIVES:
-        found = types.loaded(text)
-        return (
-            _text_of(found)
-            if isinstance(found, Mapping)
-            else json.dumps(types.spec(types.parse(found)))
-        )
-    return json.dumps(types.spec(record_of(parse_schema(text))))
+    own = _avro_of(given)
+    return _text_of(parse_schema(given) if own is None else own)
+
+
+def _avro_of(given: Any) -> Any:
+    """The objects of a schema that is Avro; None: it is another kind of schema."""
+    if isinstance(given, str):
+        text = given.strip()
+        if text in types.PRIMITIVES:
+            return {"type": text}
+        if text[:1] not in ("{", "[", '"'):
+            return None
+        given = types.loaded(text)
+        if isinstance(given, str):
+            return {"type": given}
+    if isinstance(given, list) or (isinstance(given, Mapping) and "properties" not in given):
+        return given
+    return None
