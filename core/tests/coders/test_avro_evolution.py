@@ -50,6 +50,16 @@ READABLE = {
         {"a": 1},
         {"a": 1, "b": 7},
     ),
+    "a union added whose other branch is the default's": (
+        record(A),
+        record(
+            A,
+            field("b", ["null", "string"], default="x"),
+            field("c", ["long", "null", "string"], default="y"),
+        ),
+        {"a": 1},
+        {"a": 1, "b": "x", "c": {"member0": None, "member1": "y"}},
+    ),
     "a record, a list and a map added": (
         record(A),
         record(
@@ -215,6 +225,11 @@ UNREADABLE = {
         record(field("a", {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2})),
         record(field("a", {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 1})),
     ),
+    "a default that no branch holds": (
+        record(A),
+        record(A, field("b", ["null", "int"], default="x")),
+    ),
+    "a default that is no symbol": (record(A), record(A, field("b", enum("X"), default="Y"))),
     "a default that is none": (record(A), record(A, field("b", "int", default="x"))),
 }
 

@@ -98,3 +98,15 @@ def test_a_value_out_of_range_in_a_file_is_an_error_of_that_file():
     assert [int(each.as_py()) for each in done.rows.column(0)] == [1, 1]
     assert [error.row for error in done.errors] == [1]
     assert "precision" in done.errors[0].message
+
+
+@pytest.mark.parametrize("name", ["timestamp-nanos", "local-timestamp-nanos"])
+def test_a_moment_that_nanoseconds_cannot_count_is_an_error_of_its_row(name):
+    coder = AvroCoder(schema=logical("long", name))
+    zone = datetime.UTC if name.startswith("timestamp") else None
+    moments = [datetime.datetime(year, 1, 1, tzinfo=zone) for year in (2262, 3000, 1678, 1500)]
+    rows = pa.RecordBatch.from_pylist([{"a": each} for each in moments], schema=coder.schema())
+    done = coder.encode(rows)
+    assert [error.row for error in done.errors] == [1, 3]
+    assert "nanoseconds" in done.errors[0].message
+    assert coder.decode(done.values).rows.column(0).to_pylist() == [moments[0], moments[2]]

@@ -206,11 +206,7 @@ def default_value(node: Node, given: Any) -> pa.Scalar:
 
 def _value(node: Node, given: Any) -> Any:
     if isinstance(node, Union):
-        # Avro: a default is of the union's first branch.
-        if node.branches[0] == NULL:
-            return None
-        found = _value(node.branches[0], given)
-        return found if len(members(node)) == 1 else {"member0": found}
+        return _member_value(node, given)
     if isinstance(node, Record):
         return {f.name: _value(f.type, given.get(f.name, f.default)) for f in node.fields}
     if isinstance(node, Array):
@@ -218,6 +214,8 @@ def _value(node: Node, given: Any) -> Any:
     if isinstance(node, Map):
         return [(key, _value(node.values, each)) for key, each in given.items()]
     if isinstance(node, Enum):
+        if given not in node.symbols:
+            raise ValueError("it is no symbol")
         return given
     if isinstance(node, Fixed) or node.kind == "bytes":
         raw = given.encode("latin-1")
@@ -232,6 +230,20 @@ def _value(node: Node, given: Any) -> Any:
         width = pa.int32() if node.kind == "int" and node.logical == "date" else pa.int64()
         return pa.scalar(number, width).cast(arrow(node)).as_py()
     return given
+
+
+def _member_value(node: Union, given: Any) -> Any:
+    """Avro: a default is of the first branch that it is a value of."""
+    if given is None and NULL in node.branches:
+        return None
+    kept = members(node)
+    for number, branch in enumerate(kept):
+        try:
+            found = default_value(branch, given).as_py()
+        except SchemaError:
+            continue
+        return found if len(kept) == 1 else {f"member{number}": found}
+    raise ValueError("it is a value of no branch")
 
 
 def _from_union(writer: Union, reader: Node, loose: bool, indexed: bool = True) -> Choice:
