@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from core.tests.coders import avro_reference as reference
 from core.tests.coders import avro_strategies
 from core.tests.coders.strategies import batches, flat_types, nested
-from penstock.coders.avro import reference, types
+from penstock.coders.avro import container, types
 from penstock.coders.avro.coder import AvroCoder
 from penstock.coders.parts import spans
 from penstock.contracts.errors import OptionError, SchemaError
@@ -377,3 +378,107 @@ def test_any_bytes_give_rows_or_errors(values):
     for framing in ("none", "single-object", "container"):
         done = AvroCoder(schema=FLAT, framing=framing).decode(pa.array(values, pa.binary()))
         assert done.rows.num_rows + len(done.errors) == len(values)
+
+
+def test_a_schema_of_a_few_names_that_stands_for_billions_of_fields_is_refused():
+    kind = {"type": "record", "name": "r0", "fields": [{"name": "a", "type": "null"}]}
+    for level in range(1, 60):
+        fields = [{"name": "a", "type": kind}, {"name": "b", "type": f"r{level - 1}"}]
+        kind = {"type": "record", "name": f"r{level}", "fields": fields}
+    with pytest.raises(SchemaError, match="too large"):
+        AvroCoder(schema=kind).schema()
+    small = {"type": "record", "name": "r59", "fields": []}
+    done = AvroCoder(schema=small, framing="container").decode(binary(_file(kind, 1, b"")))
+    assert "too large" in done.errors[0].message
+
+
+def _file(schema, count, block):
+    body = container.header(schema) + bytes([count * 2, len(block) * 2]) + block
+    return body + container.SYNC
+
+
+@pytest.mark.parametrize("items", ["null", {"type": "record", "name": "e", "fields": []}])
+def test_items_that_take_no_bytes_cannot_keep_a_reader_busy(items):
+    """2**62 items, in a field that the reader wants, and in one that it skips."""
+    kind = {"type": "array", "items": items}
+    writer = {"type": "record", "name": "r", "fields": [{"name": "a", "type": kind}]}
+    raw = b"\xfe" + b"\xff" * 8 + b"\x01\x00"
+    other = {"name": "b", "type": "int", "default": 1}
+    for reader in (writer, {**writer, "fields": [other]}):
+        coder = AvroCoder(schema=reader, framing="container")
+        done = coder.decode(binary(_file(writer, 1, raw), _file(writer, 1, b"\x02\x00")))
+        assert [error.row for error in done.errors] == [0]
+        assert "more items" in done.errors[0].message
+        assert done.rows.num_rows == 1
+
+
+def test_a_file_of_records_that_take_no_bytes_is_bounded():
+    schema = {"type": "record", "name": "r", "fields": [{"name": "a", "type": "null"}]}
+    coder = AvroCoder(schema=schema, framing="container")
+    block = b"\xd0\x0f\x00" + container.SYNC
+    head = container.header(schema)
+    done = coder.decode(binary(head + block, head + block * 2))
+    assert (done.rows.num_rows, [error.row for error in done.errors]) == (1000, [1])
+
+
+def test_unions_within_unions_are_resolved_in_a_bounded_time():
+    def nested(depth, kind):
+        name = f"r{depth}"
+        inner = kind if not depth else nested(depth - 1, kind)
+        return {"type": "record", "name": name, "fields": [{"name": "a", "type": ["null", inner]}]}
+
+    coder = AvroCoder(schema=nested(25, "long"), writer=nested(25, "int"))
+    assert coder.decode(binary(b"\x00")).rows.to_pylist() == [{"a": None}]
+
+
+LONG = {
+    "type": "record",
+    "name": "r",
+    "fields": [
+        {"name": "u", "type": {"type": "array", "items": ["int", "long"]}},
+        {"name": "e", "type": {"type": "enum", "name": "e", "symbols": ["A", "B"]}},
+        {"name": "m", "type": {"type": "map", "values": {"type": "array", "items": "string"}}},
+    ],
+}
+
+
+def test_a_record_with_long_arrays_is_read_as_a_short_one_is():
+    """The branch of a union stays the one that was written, and a lost symbol is an error."""
+    short = b"\x04\x02\x0a\x00\x0c\x00" + b"%s" + b"\x02\x02k\x02\x02v\x00\x00"
+    many = b"\x90\x4e" + b"\x02\x0a\x00\x0c" * 2500 + b"\x00" + b"%s" + b"\x00"
+    values = [short % b"\x00", many % b"\x00", many % b"\x02", short % b"\x02", many % b"\x04"]
+    reader = json.loads(json.dumps(LONG).replace('"A", "B"', '"A"'))
+    done = AvroCoder(schema=reader, writer=LONG).decode(binary(*values))
+    assert [error.row for error in done.errors] == [2, 3, 4]
+    assert [e.message for e in done.errors][:2] == [
+        "e has a symbol that the reader's schema lacks"
+    ] * 2
+    pair = [{"member0": None, "member1": 5}, {"member0": 6, "member1": None}]
+    assert done.rows.column("u").to_pylist() == [pair, pair * 2500]
+
+
+@pytest.mark.parametrize("blocks", [True, False])
+def test_long_arrays_within_long_maps_are_read_as_fastavro_reads_them(penstock_seed, blocks):
+    pick = random.Random(penstock_seed)
+    kind = {"type": "map", "values": {"type": "array", "items": ["null", "string", "double"]}}
+    schema = {"type": "record", "name": "r", "fields": [{"name": "a", "type": kind}]}
+    one = [None, "x" * 70, 1.5]
+    rows = [
+        {"a": {str(i): pick.choices(one, k=pick.choice([0, 1, 200])) for i in range(size)}}
+        for size in (0, 300, 3, 100)
+    ]
+    values = written(schema, *rows)
+    if blocks:
+        values = [_blocks(row["a"]) for row in rows]
+    done = AvroCoder(schema=schema).decode(binary(*values, values[1][:-1], values[1][:500]))
+    assert [error.row for error in done.errors] == [4, 5]
+    assert done.rows.equals(by_fastavro(schema, values))
+
+
+def _blocks(entries):
+    """A map with a block for each entry."""
+    array = {"type": "array", "items": ["null", "string", "double"]}
+    out = b""
+    for key, items in entries.items():
+        out += b"\x02" + written("string", key)[0] + written(array, items)[0]
+    return out + b"\x00"

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from core.tests.coders import avro_reference as reference
 from core.tests.coders import avro_strategies
-from penstock.coders.avro import reference, types
+from penstock.coders.avro import types
 from penstock.coders.avro.coder import AvroCoder
 from penstock.contracts.errors import SchemaError
 
@@ -48,6 +49,16 @@ READABLE = {
         record(A, field("b", ["int", "null"], default=7)),
         {"a": 1},
         {"a": 1, "b": 7},
+    ),
+    "a union added whose other branch is the default's": (
+        record(A),
+        record(
+            A,
+            field("b", ["null", "string"], default="x"),
+            field("c", ["long", "null", "string"], default="y"),
+        ),
+        {"a": 1},
+        {"a": 1, "b": "x", "c": {"member0": None, "member1": "y"}},
     ),
     "a record, a list and a map added": (
         record(A),
@@ -214,6 +225,11 @@ UNREADABLE = {
         record(field("a", {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2})),
         record(field("a", {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 1})),
     ),
+    "a default that no branch holds": (
+        record(A),
+        record(A, field("b", ["null", "int"], default="x")),
+    ),
+    "a default that is no symbol": (record(A), record(A, field("b", enum("X"), default="Y"))),
     "a default that is none": (record(A), record(A, field("b", "int", default="x"))),
 }
 

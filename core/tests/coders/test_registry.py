@@ -130,6 +130,42 @@ def test_references_to_other_subjects_are_followed(registry):
     ]
 
 
+DOCUMENTED = {
+    **V1,
+    "doc": "an order",
+    "owner": "sales",
+    "fields": [{"name": "id", "type": "long", "doc": "its number"}],
+}
+
+
+@pytest.mark.parametrize("given", [DOCUMENTED, json.dumps(DOCUMENTED, indent=1)])
+def test_a_schema_is_found_with_its_documentation_and_properties(registry, given):
+    client = SchemaRegistryClient({"url": registry.url})
+    number = client.register_schema("orders-value", Schema(json.dumps(DOCUMENTED), "AVRO"))
+    writer = coder(registry, schema=given, topic="orders")
+    rows = pa.RecordBatch.from_pylist([{"id": 7}], schema=writer.schema())
+    assert writer.encode(rows).values.to_pylist() == [b"\x00" + number.to_bytes(4, "big") + b"\x0e"]
+    again = coder(registry, schema=given, topic="new", register=True)
+    assert again.encode(rows).errors == ()
+    assert json.loads(client.get_latest_version("new-value").schema.schema_str) == DOCUMENTED
+
+
+def test_the_registrys_own_schema_is_written_with_under_its_own_id(registry):
+    """Whatever it refers to, and whatever is registered meanwhile."""
+    client = SchemaRegistryClient({"url": registry.url})
+    place = {"type": "record", "name": "place", "fields": [{"name": "at", "type": "string"}]}
+    order = {**V1, "doc": "d", "fields": [{"name": "to", "type": "place"}]}
+    client.register_schema("place", Schema(json.dumps(place), "AVRO"))
+    refers = [SchemaReference("place", "place", 1)]
+    number = client.register_schema("orders-value", Schema(json.dumps(order), "AVRO", refers))
+    writer = coder(registry, topic="orders")
+    rows = pa.RecordBatch.from_pylist([{"to": {"at": "x"}}], schema=writer.schema())
+    registry.requests.clear()
+    (value,) = pickle.loads(pickle.dumps(writer)).encode(rows).values.to_pylist()
+    assert value == b"\x00" + number.to_bytes(4, "big") + b"\x02x"
+    assert registry.requests == []
+
+
 def test_an_unknown_id_is_an_error_of_its_records_and_asked_for_once(registry):
     good = peer(registry, V1)({"id": 1})
     stray = b"\x00\x00\x00\x00\x63\x02"

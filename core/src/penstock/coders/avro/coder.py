@@ -8,19 +8,17 @@ from functools import cached_property, lru_cache
 from typing import Any, Literal
 
 import attrs
-import fastavro
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.coders.avro import container, framing, reference, types
+from penstock.coders.avro import container, framing, types
 from penstock.coders.avro.decode import Decoding
 from penstock.coders.avro.encode import encode, record_of
 from penstock.coders.avro.resolve import Plan, resolve
 from penstock.coders.framing import HEADER, registry_ids
 from penstock.coders.groups import grouped, merged, refused
-from penstock.coders.isolate import isolate
-from penstock.coders.parts import assemble, empty, present, spans, under
+from penstock.coders.parts import empty, present, spans, under
 from penstock.coders.pieces import joined
 from penstock.coders.registry import (
     Registry,
@@ -106,15 +104,24 @@ class AvroCoder(Coder):
             raise OptionError("registry settings have a meaning only with framing=registry")
 
     @cached_property
-    def text(self) -> str:
-        """The reader's schema as JSON. Kept, and pickled, so that all processes have the same."""
+    def found(self) -> tuple[int, Written] | None:
+        """The registry's schema where none was given. Pickled, so that all processes agree."""
         if self._schema is not None:
-            return _text_of(self._schema)
+            return None
         try:
-            _, found = Registry(self.registry).by_version(self._subject(None), self.version)
+            return Registry(self.registry).by_version(self._subject(None), self.version)
         except RegistryError as error:
             raise schema_error(error) from None
-        return _written_text(found)
+
+    @cached_property
+    def text(self) -> str:
+        """The reader's schema as JSON, without what does not matter to reading."""
+        return _text_of(self._schema) if self.found is None else _written_text(self.found[1])
+
+    @cached_property
+    def loose(self) -> bool:
+        """Whether the schema was given as columns, which say nothing about names of types."""
+        return self._schema is not None and _avro_of(self._schema) is None
 
     def _subject(self, record: str | None) -> str:
         return self.subject or subject_name(self.strategy, self.topic, record)
@@ -128,14 +135,14 @@ class AvroCoder(Coder):
     def narrowed(self, columns: Sequence[str]) -> AvroCoder:
         whole: Any = self
         made: AvroCoder = attrs.evolve(whole, only=tuple(columns))
-        made.__dict__["text"] = self.text
+        made.__dict__.update(found=self.found, text=self.text)
         return made
 
     def decode(self, values: pa.Array) -> Decoded:
         kept, rows = present(values)
         outer = Decoded(pa.RecordBatch.from_arrays([kept], names=["value"]), rows)
         if self.framing == "container":
-            return self._files(outer, kept)
+            return under(outer, self._files(kept))
         return under(outer, self._framed(kept))
 
     def _framed(self, kept: pa.Array) -> Decoded:
@@ -146,20 +153,21 @@ class AvroCoder(Coder):
             def one(number: int, part: pa.Array) -> Decoded:
                 try:
                     writer = _written_text(Registry(self.registry).by_id(number))
-                    _plan(writer, reader)
+                    plan = _plan(writer, reader, self.loose)
                 except (RegistryError, SchemaError) as error:
                     return refused(schema, len(part), error)
-                return _decoded(part, writer, reader, HEADER)
+                return _decoded(part, plan, schema, HEADER)
 
             return grouped(kept, groups, schema, one, errors)
         writers = self._writers()
+        plans = [_plan(writer, reader, self.loose) for writer in writers]
         if self.framing == "none":
-            return _decoded(kept, writers[0], reader, 0)
+            return _decoded(kept, plans[0], schema, 0)
         known = [framing.fingerprint(json.loads(text)) for text in writers]
         groups, errors = framing.fingerprints(kept, known)
         skip = framing.SINGLE_HEADER
         return grouped(
-            kept, groups, schema, lambda i, part: _decoded(part, writers[i], reader, skip), errors
+            kept, groups, schema, lambda i, part: _decoded(part, plans[i], schema, skip), errors
         )
 
     def _writers(self) -> list[str]:
@@ -168,33 +176,27 @@ class AvroCoder(Coder):
         given = self.writer if isinstance(self.writer, list | tuple) else [self.writer]
         return [_text_of(each) for each in given]
 
-    def _files(self, outer: Decoded, kept: pa.Array) -> Decoded:
-        node = _node(self._reader())
-        reader = _parsed(self._reader())
-        parents: list[int] = []
-        errors = []
-        objects: list[Any] = []
+    def _files(self, kept: pa.Array) -> Decoded:
+        node, schema = _node(self._reader()), self.schema()
+        parts = []
         for row, value in enumerate(kept.to_pylist()):
             try:
-                found = container.records(value, reader, self.max_size)
-                reference.batch(found, reader, node)
-            except CodecError as error:
-                errors.append(RowError(row=row, message=error.message))
-                continue
-            objects += found
-            parents += [row] * len(found)
-        rows = reference.batch(objects, reader, node)
-        return under(outer, Decoded(rows), pa.array(parents, pa.int32()), errors)
+                file = container.opened(value)
+                plan = resolve(file.writer, node, self.loose)
+                inner = _decoded(file.records(plan, self.max_size), plan, schema, 0)
+            except (CodecError, SchemaError) as error:
+                inner = refused(schema, 1, error)
+            else:
+                inner = _together(inner)
+            parts.append((np.array([row]), inner))
+        return merged(parts, schema, len(kept), ())
 
     def encode(self, rows: pa.RecordBatch) -> Encoded:
         node = _node(self.text)
         rows = conform(rows, types.columns(node))
         if self.framing == "registry":
-            record = node.name if isinstance(node, types.Record) else None
-            registry = Registry(self.registry)
-            ask = registry.register if self.register else registry.find
             try:
-                number = ask(self._subject(record), Written("AVRO", self.text))
+                number = self.found[0] if self.found is not None else self._own_id(node)
             except RegistryError as error:
                 nothing = pa.nulls(rows.num_rows, pa.binary())
                 return Encoded(nothing, refused(rows.schema, rows.num_rows, error).errors)
@@ -210,41 +212,44 @@ class AvroCoder(Coder):
             return Encoded(joined(head, size, done.values, container.SYNC), done.errors)
         return done
 
+    def _own_id(self, node: types.Node) -> int:
+        record = node.name if isinstance(node, types.Record) else None
+        registry = Registry(self.registry)
+        ask = registry.register if self.register else registry.find
+        # As it was given: a registry tells schemas apart by their documentation, too.
+        own = _avro_of(self._schema)
+        text = self.text if own is None else json.dumps(own)
+        return ask(self._subject(record), Written("AVRO", text))
 
-def _decoded(values: pa.Array, writer: str, reader: str, skip: int) -> Decoded:
-    plan, schema = _plan(writer, reader)
+
+def _decoded(values: pa.Array, plan: Plan, schema: pa.Schema, skip: int) -> Decoded:
     parts = []
     for start, stop in spans(values, AT_ONCE):
         part = values.slice(start, stop - start)
-        done = _chunk(part, plan, schema, writer, reader, skip)
+        done = _chunk(part, plan, schema, skip)
         parts.append((np.arange(start, stop), done))
     return merged(parts, schema, len(values), ()) if parts else Decoded(empty(schema))
 
 
-def _chunk(
-    values: pa.Array, plan: Plan, schema: pa.Schema, writer: str, reader: str, skip: int
-) -> Decoded:
+def _together(done: Decoded) -> Decoded:
+    """All rows of one message; one bad record makes the message an error."""
+    if done.errors:
+        return Decoded(
+            done.rows[:0], pa.array([], pa.int32()), (attrs.evolve(done.errors[0], row=0),)
+        )
+    return Decoded(done.rows, pa.array(np.zeros(done.rows.num_rows, np.int32)))
+
+
+def _chunk(values: pa.Array, plan: Plan, schema: pa.Schema, skip: int) -> Decoded:
     under_way = Decoding(values, skip)
-    columns = under_way.columns(plan)
-    batch = pa.RecordBatch.from_arrays(columns, schema=schema)
+    batch = pa.RecordBatch.from_arrays(under_way.columns(plan), schema=schema)
     bad = under_way.buffer.bad
-    slow = under_way.buffer.left & ~bad
-    if not bad.any() and not slow.any():
+    if not bad.any():
         return Decoded(batch)
     faults = under_way.buffer.faults
     errors = [RowError(row=row, message=faults[row]) for row in sorted(faults)]
-    good = np.flatnonzero(~(bad | slow))
-    parts = [(good, Decoded(batch.take(pa.array(good))))]
-    if slow.any():
-        which = np.flatnonzero(slow)
-        raw = [value[skip:] for value in values.take(pa.array(which)).to_pylist()]
-        node, parsed = _node(reader), _parsed(reader)
-        runs, found = isolate(
-            len(raw),
-            lambda a, b: reference.decode(raw[a:b], _parsed(writer), parsed, node),
-        )
-        parts.append((which, assemble(runs, found, None, schema, len(raw))))
-    return merged(parts, schema, len(values), errors)
+    good = pa.array(np.flatnonzero(~bad), pa.int32())
+    return Decoded(batch.take(good), good, tuple(errors))
 
 
 @lru_cache(maxsize=256)
@@ -253,14 +258,8 @@ def _node(text: str) -> types.Node:
 
 
 @lru_cache(maxsize=256)
-def _parsed(text: str) -> Any:
-    return fastavro.parse_schema(json.loads(text))
-
-
-@lru_cache(maxsize=256)
-def _plan(writer: str, reader: str) -> tuple[Plan, pa.Schema]:
-    node = _node(reader)
-    return resolve(_node(writer), node), types.columns(node)
+def _plan(writer: str, reader: str, loose: bool) -> Plan:
+    return resolve(_node(writer), _node(reader), loose)
 
 
 @lru_cache(maxsize=256)
@@ -285,19 +284,28 @@ def _written_text(written: Written) -> str:
 def _text_of(given: Any) -> str:
     if isinstance(given, str):
         return _text_of_string(given)
-    if isinstance(given, list) or (isinstance(given, Mapping) and "properties" not in given):
-        return json.dumps(types.spec(types.parse(given)))
-    return json.dumps(types.spec(record_of(parse_schema(given))))
+    own = _avro_of(given)
+    node = record_of(parse_schema(given)) if own is None else types.parse(own)
+    return json.dumps(types.spec(node))
 
 
 @lru_cache(maxsize=256)
 def _text_of_string(given: str) -> str:
-    text = given.strip()
-    if text[:1] in ("{", "[", '"') or text in types.PRIMITIVES:
-        found = types.loaded(text)
-        return (
-            _text_of(found)
-            if isinstance(found, Mapping)
-            else json.dumps(types.spec(types.parse(found)))
-        )
-    return json.dumps(types.spec(record_of(parse_schema(text))))
+    own = _avro_of(given)
+    return _text_of(parse_schema(given) if own is None else own)
+
+
+def _avro_of(given: Any) -> Any:
+    """The objects of a schema that is Avro; None: it is another kind of schema."""
+    if isinstance(given, str):
+        text = given.strip()
+        if text in types.PRIMITIVES:
+            return {"type": text}
+        if text[:1] not in ("{", "[", '"'):
+            return None
+        given = types.loaded(text)
+        if isinstance(given, str):
+            return {"type": given}
+    if isinstance(given, list) or (isinstance(given, Mapping) and "properties" not in given):
+        return given
+    return None

@@ -1,7 +1,7 @@
 """Avro container files as messages: a header with the schema, then blocks of records.
 
-Records in a block have no boundaries, so that they are read one after another (fastavro). What
-a compressed block may grow to is bounded.
+Records in a block have no boundaries, so that they are found by walking through them, and then
+read together. What a compressed block may grow to is bounded.
 """
 
 from __future__ import annotations
@@ -12,8 +12,14 @@ import zlib
 from typing import Any
 
 import fastavro
+import numpy as np
+import pyarrow as pa
+from attrs import frozen
 
-from penstock.coders.avro.types import parse
+from penstock.coders.avro.resolve import Plan
+from penstock.coders.avro.types import Node, parse
+from penstock.coders.avro.walk import MAX_EMPTY, Walk
+from penstock.coders.parts import binary
 from penstock.contracts.errors import CodecError, SchemaError
 
 MAGIC = b"Obj\x01"
@@ -39,11 +45,66 @@ def header(schema: Any) -> bytes:
     return out.getvalue()
 
 
-def records(data: bytes, reader: Any, limit: int) -> list[Any]:
-    """The records of a file.
+@frozen
+class File:
+    """A file whose header has been read.
+
+    Attributes:
+        writer: Its own schema.
+    """
+
+    writer: Node
+    _codec: bytes
+    _sync: bytes
+    _blocks: bytes
+
+    def records(self, plan: Plan, limit: int) -> pa.Array:
+        """The bytes of each record.
+
+        Args:
+            plan: How the reader's schema reads the file's.
+            limit: What compressed blocks may grow to, together.
+
+        Raises:
+            CodecError: the file is cut off, grows beyond the limit, or says something impossible.
+        """
+        way, stream = Walk(plan), io.BytesIO(self._blocks)
+        whole, edges = bytearray(), [0]
+        while stream.tell() < len(self._blocks):
+            count, block = self._next(stream, limit)
+            limit -= len(block)
+            try:
+                starts, end = way.several(block, 0, count)
+            except CodecError as error:
+                said = f"a record in the file cannot be read: {error.message}"
+                raise CodecError(said) from None
+            if end != len(block):
+                raise CodecError("bytes are left over after the records of a block")
+            edges += [len(whole) + start for start in starts[1:]]
+            edges += [len(whole) + end] if starts else []
+            whole += block
+            if not way.smallest and len(edges) > MAX_EMPTY + 1:
+                raise CodecError("the file claims more records than it has bytes")
+        return binary(bytes(whole), np.array(edges))
+
+    def _next(self, stream: io.BytesIO, limit: int) -> tuple[int, bytes]:
+        try:
+            count, size = _long(stream), _long(stream)
+        except _BROKEN:
+            raise CodecError("the container file is cut off") from None
+        if size < 0 or size > len(self._blocks) - stream.tell():
+            raise CodecError("a block of the container file is cut off")
+        block = _inflated(stream.read(size), self._codec, limit)
+        if stream.read(16) != self._sync:
+            raise CodecError("a block of the container file does not end with the sync marker")
+        return count, block
+
+
+def opened(data: bytes) -> File:
+    """A file by its bytes.
 
     Raises:
-        CodecError: it is no such file, is cut off, or grows beyond the limit.
+        CodecError: it is no such file, or its schema is none that can be read.
     """
     stream = io.BytesIO(data)
     try:
@@ -53,50 +114,12 @@ def records(data: bytes, reader: Any, limit: int) -> list[Any]:
         raise CodecError("it is no Avro container file") from None
     if head["magic"] != MAGIC:
         raise CodecError("it is no Avro container file")
-    writer = _writer(schema)
-    codec = head["meta"].get("avro.codec", b"null")
-    found: list[Any] = []
-    while stream.tell() < len(data):
-        try:
-            count = _long(stream)
-            size = _long(stream)
-        except _BROKEN:
-            raise CodecError("the container file is cut off") from None
-        if size < 0 or size > len(data) - stream.tell():
-            raise CodecError("a block of the container file is cut off")
-        block = _inflated(stream.read(size), codec, limit)
-        limit -= len(block)
-        if count < 0 or count > max(len(block), 1000):
-            raise CodecError("a block claims more records than it has bytes")
-        found += _block(block, count, writer, reader)
-        if stream.read(16) != head["sync"]:
-            raise CodecError("a block of the container file does not end with the sync marker")
-    return found
-
-
-def _writer(schema: Any) -> Any:
-    """A file's own schema, as fastavro takes it.
-
-    One that holds itself is refused: fastavro would follow its data until the stack is at its end.
-    """
     try:
-        parse(schema)
-        return fastavro.parse_schema(schema)
+        writer = parse(schema)
     except SchemaError as error:
         raise CodecError(f"the schema in the container file: {error.message}") from None
-    except (*_BROKEN, fastavro.schema.SchemaParseException, RecursionError):
-        raise CodecError("the schema in the container file is none") from None
-
-
-def _block(block: bytes, count: int, writer: Any, reader: Any) -> list[Any]:
-    inner = io.BytesIO(block)
-    try:
-        found = [fastavro.schemaless_reader(inner, writer, reader) for _ in range(count)]
-    except (*_BROKEN, fastavro.read.SchemaResolutionError) as error:
-        raise CodecError(f"a record in the file cannot be read ({type(error).__name__})") from None
-    if inner.tell() != len(block):
-        raise CodecError("bytes are left over after the records of a block")
-    return found
+    codec = head["meta"].get("avro.codec", b"null")
+    return File(writer, codec, head["sync"], data[stream.tell() :])
 
 
 def _long(stream: io.BytesIO) -> int:

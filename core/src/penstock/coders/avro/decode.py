@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.coders.avro import leaves
 from penstock.coders.avro.resolve import Choice, Entries, Items, Leaf, Plan, Struct, Symbols
-from penstock.coders.avro.types import Fixed, Primitive
+from penstock.coders.avro.types import Primitive
+from penstock.coders.avro.walk import MAX_EMPTY, Walk
 from penstock.coders.cursors import At, Buffer, Ints, Rows
+from penstock.contracts.errors import CodecError
 
 FEW = 32
 MANY = 64
-"""Fewer than FEW records with more than MANY items (or blocks) to go are cheaper one by one."""
-MAX_EMPTY = 1000
-"""Items that take no bytes: their number is not bounded by the record's length."""
+"""Of fewer than FEW records with more than MANY items (or blocks) to go, the items are found one
+by one and then read together."""
 
 _INSIDE = Leaf(Primitive("string"), Primitive("string"))
 
@@ -26,15 +28,14 @@ class Decoding:
     """One batch under way.
 
     Attributes:
-        buffer: Its bytes; afterwards it knows the bad rows and why they are, and the few rows
-            left to the reference because of very long arrays.
+        buffer: Its bytes; afterwards it knows the bad rows and why they are.
     """
 
     def __init__(self, values: pa.Array, skip: int = 0) -> None:
         self.buffer = Buffer(values, skip)
 
     def columns(self, plan: Plan) -> list[pa.Array]:
-        """The columns of all rows; those of bad and slow rows mean nothing."""
+        """The columns of all rows; those of bad rows mean nothing."""
         count = len(self.buffer.starts)
         at = At(self.buffer.starts, self.buffer.ends, np.arange(count))
         if isinstance(plan, Struct):
@@ -127,8 +128,7 @@ class Decoding:
             array, after = self.read(plan.items, inner, f"{path}[]", want)
             return [array], after
 
-        size = _fixed_size(plan.items)
-        offsets, arrays, at = self.blocks(at, path, one, least(plan.items), size, want)
+        offsets, arrays, at = self.blocks(at, path, one, Walk(plan.items), want)
         if not want:
             return None, at
         items = arrays[0] if arrays else pa.array([], plan.type.value_type)
@@ -140,20 +140,15 @@ class Decoding:
             value, inner = self.read(plan.values, inner, f"{path}[]", want)
             return [key, value], inner
 
-        offsets, arrays, at = self.blocks(at, path, one, 1 + least(plan.values), 0, want)
+        way = Walk(Struct(((_INSIDE, 0), (plan.values, 1)), plan.type, ()))
+        offsets, arrays, at = self.blocks(at, path, one, way, want)
         if not want:
             return None, at
         empty = [pa.array([], plan.type.key_type), pa.array([], plan.type.item_type)]
         return pa.MapArray.from_arrays(offsets, *(arrays or empty), type=plan.type), at
 
     def blocks(
-        self,
-        at: At,
-        path: str,
-        one: _One,
-        smallest: int,
-        fixed: int,
-        want: bool,
+        self, at: At, path: str, one: _One, way: Walk, want: bool
     ) -> tuple[pa.Array, list[pa.Array], At]:
         """Items in blocks, the k-th of all records together; then put in each record's order."""
         pos = at.pos.copy()
@@ -161,22 +156,22 @@ class Decoding:
         rounds: list[_Round] = []
         live: Rows = np.arange(len(at))
         for block in itertools.count():
-            if block > MANY and len(live) < FEW:
-                self.buffer.left[at.rows[live]] = True
-                pos[live] = at.end[live]
-                break
             inner = At(pos[live], at.end[live], at.rows[live])
-            count, inner = self.count(inner, path, smallest, counts[live])
+            if block > MANY and len(live) < FEW:
+                steps = [way.blocks] * len(live)
+                pos[live] = self.walked(inner, live, counts[live], path, one, steps, rounds)
+                break
+            count, inner = self.count(inner, path, way.smallest, counts[live])
             pos[live] = inner.pos
             filled = np.flatnonzero(count)
             live = live[filled]
             if not len(live):
                 break
             inner, count = inner.some(filled), count[filled]
-            if fixed:
-                pos[live] = self.flat(inner, live, count, counts[live], one, fixed, rounds)
+            if way.size is not None:
+                pos[live] = self.flat(inner, live, count, counts[live], one, way.size, rounds)
             else:
-                pos[live] = self.turns(inner, live, count, counts[live], one, rounds)
+                pos[live] = self.turns(inner, live, count, counts[live], path, one, way, rounds)
             counts[live] += count
         return *_in_order(rounds, len(at), want), At(pos, at.end, at.rows)
 
@@ -192,7 +187,7 @@ class Decoding:
             count = np.abs(count)
         room = (at.end - at.pos) // smallest if smallest else MAX_EMPTY - before
         # A parked cursor reads its neighbour's bytes, which mean nothing for it.
-        count = np.where(self.buffer.bad[at.rows] | self.buffer.left[at.rows], 0, count)
+        count = np.where(self.buffer.bad[at.rows], 0, count)
         wrong = (count > room) | (count < 0)
         if wrong.any():
             self.buffer.blame(at.rows[wrong], f"{path} claims more items than there are bytes")
@@ -201,20 +196,62 @@ class Decoding:
         return count, at
 
     def turns(
-        self, at: At, live: Rows, count: Ints, before: Ints, one: _One, rounds: list[_Round]
+        self,
+        at: At,
+        live: Rows,
+        count: Ints,
+        before: Ints,
+        path: str,
+        one: _One,
+        way: Walk,
+        rounds: list[_Round],
     ) -> Ints:
         """The first item of every block, then the second, and so on; where they end."""
         pos = at.pos.copy()
         most = int(count.max())
         for turn in range(most):
             here = np.flatnonzero(count > turn)
+            inner = At(pos[here], at.end[here], at.rows[here])
             if len(here) < FEW and most - turn > MANY:
-                self.buffer.left[at.rows[here]] = True
-                pos[here] = at.end[here]
+                steps = [partial(way.several, count=n) for n in (count[here] - turn).tolist()]
+                done = before[here] + turn
+                pos[here] = self.walked(inner, live[here], done, path, one, steps, rounds)
                 break
-            arrays, after = one(At(pos[here], at.end[here], at.rows[here]))
+            arrays, after = one(inner)
             pos[here] = after.pos
             rounds.append((live[here], before[here] + turn, arrays))
+        return pos
+
+    def walked(
+        self,
+        at: At,
+        live: Rows,
+        before: Ints,
+        path: str,
+        one: _One,
+        steps: Sequence[_Steps],
+        rounds: list[_Round],
+    ) -> Ints:
+        """All items at once, each found by a walk of its own record; where they end."""
+        pos = at.end.copy()
+        starts: list[Ints] = [np.empty(0, np.int64)] * len(at)
+        for index, row in enumerate(at.rows.tolist()):
+            if self.buffer.bad[row]:
+                continue
+            base = int(at.pos[index])
+            data = self.buffer.data[base : int(at.end[index])].tobytes()
+            try:
+                found, end = steps[index](data, 0)
+            except CodecError as error:
+                self.buffer.blame(at.rows[index : index + 1], f"{path}: {error.message}")
+                continue
+            starts[index] = np.array(found, np.int64) + base
+            pos[index] = base + end
+        count = np.array([len(each) for each in starts])
+        place = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+        inner = At(np.concatenate(starts), np.repeat(at.end, count), np.repeat(at.rows, count))
+        arrays, _ = one(inner)
+        rounds.append((np.repeat(live, count), np.repeat(before, count) + place, arrays))
         return pos
 
     def flat(
@@ -236,6 +273,7 @@ class Decoding:
 
 
 _One = Callable[[At], tuple[list[pa.Array], At]]
+_Steps = Callable[[bytes, int], tuple[list[int], int]]
 _Round = tuple[Rows, Ints, list[pa.Array]]
 
 
@@ -284,25 +322,3 @@ def _gathered(kind: pa.DataType, count: int, parts: list[tuple[Rows, pa.Array]])
         base += len(which)
     whole = parts[0][1] if len(parts) == 1 else pa.concat_arrays([array for _, array in parts])
     return whole.take(pa.array(index, mask=missing))
-
-
-def _fixed_size(plan: Plan) -> int:
-    if not isinstance(plan, Leaf):
-        return 0
-    written = plan.written
-    if isinstance(written, Fixed):
-        return written.size
-    return {"boolean": 1, "float": 4, "double": 8}.get(written.kind, 0)
-
-
-def least(plan: Plan) -> int:
-    """The fewest bytes a value can take."""
-    if isinstance(plan, Leaf):
-        if plan.written == Primitive("null"):
-            return 0
-        return _fixed_size(plan) or (0 if isinstance(plan.written, Fixed) else 1)
-    if isinstance(plan, Struct):
-        return sum(least(step) for step, _ in plan.steps)
-    if isinstance(plan, Choice) and not plan.indexed:
-        return min(least(step) for step, _ in plan.branches if step is not None)
-    return 1

@@ -33,6 +33,7 @@ from penstock.contracts.errors import SchemaError
 
 Pieces = list[pa.Array | bytes]
 _END = b"\x00"
+_NANOS = (2**63 - 1) // 1000
 
 
 def encode(rows: pa.RecordBatch, node: Node, prefix: bytes = b"") -> Encoded:
@@ -88,14 +89,19 @@ class _Writing:
             return [signed_varints(np.asarray(pc.fill_null(index, 0)).astype(np.int64))]
         if isinstance(node, Fixed):
             return [self.fixed(node, array, owners, path)]
-        return self.primitive(node, array)
+        return self.primitive(node, array, owners, path)
 
-    def primitive(self, node: Primitive, array: pa.Array) -> Pieces:
+    def primitive(self, node: Primitive, array: pa.Array, owners: Ints, path: str) -> Pieces:
         kind = node.kind
         if kind == "null":
             return [b""]
         if kind in ("int", "long"):
-            return [signed_varints(_whole(node, array))]
+            numbers = _whole(node, array)
+            if (node.logical or "").endswith("nanos"):
+                far = np.abs(numbers) > _NANOS
+                self.blame(owners, far, f"{path} is too far from 1970 to be counted in nanoseconds")
+                numbers = np.where(far, 0, numbers) * 1000
+            return [signed_varints(numbers)]
         if kind == "boolean":
             return [fixed_width(np.asarray(array.cast(pa.uint8())))]
         if kind in ("float", "double"):
@@ -195,9 +201,7 @@ def _whole(node: Primitive, array: pa.Array) -> Ints:
         return np.asarray(array.view(pa.int32())).astype(np.int64)
     if pa.types.is_temporal(array.type):
         numbers = np.asarray(array.view(pa.int64()))
-        if (node.logical or "").endswith("millis"):
-            return numbers // 1000
-        return numbers * 1000 if (node.logical or "").endswith("nanos") else numbers
+        return numbers // 1000 if (node.logical or "").endswith("millis") else numbers
     return np.asarray(array).astype(np.int64)
 
 

@@ -28,7 +28,7 @@ def read(buffer: Buffer, plan: Leaf, at: At, path: str, want: bool) -> tuple[pa.
     written = plan.written
     if isinstance(written, Fixed):
         after = at.moved(buffer, at.pos + written.size, f"{path} is cut off")
-        array = _fixed(buffer, written, at.pos, after, path) if want else None
+        array = _fixed(buffer, plan.read, at.pos, after, path) if want else None
         return array, after
     kind = written.kind
     if kind in ("int", "long"):
@@ -69,7 +69,8 @@ def _whole(buffer: Buffer, plan: Leaf, numbers: Ints, at: At, path: str) -> pa.A
     if pa.types.is_floating(want):
         return pa.array(numbers.astype(want.to_pandas_dtype()))
     if pa.types.is_timestamp(want) or pa.types.is_time(want):
-        logical = plan.read.logical or ""
+        # The writer counted: a reader's other unit says nothing about the number.
+        logical = plan.written.logical or plan.read.logical or ""
         if logical.endswith("millis"):
             wide = (numbers < -_MILLI) | (numbers >= _MILLI)
             _refuse(buffer, at, wide, path, "a timestamp")
@@ -109,10 +110,12 @@ def text(buffer: Buffer, array: pa.Array, at: At, path: str) -> pa.Array:
         )
 
 
-def _fixed(buffer: Buffer, written: Fixed, starts: Ints, after: At, path: str) -> pa.Array:
-    if written.logical == "decimal":
-        return _decimal(buffer, written, starts, after, path)
-    if written.logical == "uuid":
+def _fixed(
+    buffer: Buffer, reader: Primitive | Fixed, starts: Ints, after: At, path: str
+) -> pa.Array:
+    if reader.logical == "decimal":
+        return _decimal(buffer, reader, starts, after, path)
+    if pa.types.is_string(arrow(reader)):
         return uuids(buffer.data, starts)
     return slices(buffer.data, starts, after.pos)
 

@@ -97,49 +97,65 @@ class Choice:
 Plan = Leaf | Symbols | Struct | Items | Entries | Choice
 
 
-def resolve(writer: Node, reader: Node) -> Plan:
+def resolve(writer: Node, reader: Node, loose: bool = False) -> Plan:
     """How to read with `reader` what was written with `writer`.
+
+    Args:
+        writer: The schema of the records.
+        reader: The schema of the columns.
+        loose: The reader's schema was made from columns, which have no names of types: records
+            match whatever they are called, and enums and fixed types are text and bytes.
 
     Raises:
         SchemaError: by Avro's rules it cannot be.
     """
     if isinstance(writer, Union):
-        return _from_union(writer, reader)
+        return _from_union(writer, reader, loose)
     if isinstance(reader, Union):
-        for branch in reader.branches:
-            if _matches(writer, branch):
-                return _from_union(Union((writer,)), reader, indexed=False)
-        raise _never(writer, reader)
+        return _from_union(Union((writer,)), reader, loose, indexed=False)
     if isinstance(writer, Record) and isinstance(reader, Record):
-        return _record(writer, reader)
+        return _record(writer, reader, loose)
     if isinstance(writer, Array) and isinstance(reader, Array):
-        return Items(resolve(writer.items, reader.items), arrow(reader))
+        return Items(resolve(writer.items, reader.items, loose), arrow(reader))
     if isinstance(writer, Map) and isinstance(reader, Map):
-        return Entries(resolve(writer.values, reader.values), arrow(reader))
+        return Entries(resolve(writer.values, reader.values, loose), arrow(reader))
     if isinstance(writer, Enum) and isinstance(reader, Enum) and _named_alike(writer, reader):
         texts = [s if s in reader.symbols else reader.default for s in writer.symbols]
         return Symbols(tuple(texts))
+    if loose and isinstance(writer, Enum) and reader == Primitive("string"):
+        return Symbols(writer.symbols)
+    if isinstance(writer, Primitive | Fixed) and isinstance(reader, Primitive | Fixed):
+        return _leaf(writer, reader, loose)
+    raise _never(writer, reader)
+
+
+def _leaf(writer: Primitive | Fixed, reader: Primitive | Fixed, loose: bool) -> Leaf:
     if isinstance(writer, Fixed) and isinstance(reader, Fixed):
         alike = _named_alike(writer, reader) and writer.size == reader.size
     elif isinstance(writer, Primitive) and isinstance(reader, Primitive):
         alike = writer.kind == reader.kind or (writer.kind, reader.kind) in _PROMOTED
     else:
-        alike = False
-    if alike and isinstance(writer, Primitive | Fixed) and isinstance(reader, Primitive | Fixed):
-        return _leaf(writer, reader)
-    raise _never(writer, reader)
-
-
-def _leaf(writer: Primitive | Fixed, reader: Primitive | Fixed) -> Leaf:
+        wanted = "string" if writer.logical == "uuid" else "bytes"
+        alike = loose and isinstance(reader, Primitive) and reader.kind == wanted
     both = {writer.logical, reader.logical}
-    decimals = (writer.precision, writer.scale) != (reader.precision, reader.scale)
-    if "decimal" in both and (len(both) > 1 or decimals):
+    if "decimal" in both:
+        fits = writer.precision <= reader.precision if loose else False
+        same = writer.precision == reader.precision or fits
+        alike = alike and len(both) == 1 and writer.scale == reader.scale and same
+    counted = {_counted(each.logical) for each in (writer, reader)} - {""}
+    if not alike or len(counted) > 1:
         raise _never(writer, reader)
     return Leaf(writer, reader)
 
 
-def _record(writer: Record, reader: Record) -> Struct:
-    if not _named_alike(writer, reader):
+def _counted(logical: str | None) -> str:
+    """What a number of a logical type counts from: `date`, `time`, `timestamp`; else nothing."""
+    name = (logical or "").removeprefix("local-").partition("-")[0]
+    return name if name in ("date", "time", "timestamp") else ""
+
+
+def _record(writer: Record, reader: Record, loose: bool) -> Struct:
+    if not loose and not _named_alike(writer, reader):
         raise _never(writer, reader)
     wanted: dict[str, int] = {}
     for index, field in enumerate(reader.fields):
@@ -154,7 +170,7 @@ def _record(writer: Record, reader: Record) -> Struct:
             continue
         found.add(index_of)
         try:
-            steps.append((resolve(field.type, reader.fields[index_of].type), index_of))
+            steps.append((resolve(field.type, reader.fields[index_of].type, loose), index_of))
         except SchemaError as error:
             raise _within(error, field.name) from None
     added = []
@@ -190,11 +206,7 @@ def default_value(node: Node, given: Any) -> pa.Scalar:
 
 def _value(node: Node, given: Any) -> Any:
     if isinstance(node, Union):
-        # Avro: a default is of the union's first branch.
-        if node.branches[0] == NULL:
-            return None
-        found = _value(node.branches[0], given)
-        return found if len(members(node)) == 1 else {"member0": found}
+        return _member_value(node, given)
     if isinstance(node, Record):
         return {f.name: _value(f.type, given.get(f.name, f.default)) for f in node.fields}
     if isinstance(node, Array):
@@ -202,6 +214,8 @@ def _value(node: Node, given: Any) -> Any:
     if isinstance(node, Map):
         return [(key, _value(node.values, each)) for key, each in given.items()]
     if isinstance(node, Enum):
+        if given not in node.symbols:
+            raise ValueError("it is no symbol")
         return given
     if isinstance(node, Fixed) or node.kind == "bytes":
         raw = given.encode("latin-1")
@@ -218,38 +232,51 @@ def _value(node: Node, given: Any) -> Any:
     return given
 
 
-def _from_union(writer: Union, reader: Node, indexed: bool = True) -> Choice:
+def _member_value(node: Union, given: Any) -> Any:
+    """Avro: a default is of the first branch that it is a value of."""
+    if given is None and NULL in node.branches:
+        return None
+    kept = members(node)
+    for number, branch in enumerate(kept):
+        try:
+            found = default_value(branch, given).as_py()
+        except SchemaError:
+            continue
+        return found if len(kept) == 1 else {f"member{number}": found}
+    raise ValueError("it is a value of no branch")
+
+
+def _from_union(writer: Union, reader: Node, loose: bool, indexed: bool = True) -> Choice:
     targets = reader.branches if isinstance(reader, Union) else (reader,)
     kept = members(reader) if isinstance(reader, Union) else (reader,)
     branches: list[tuple[Plan | None, int | None]] = []
+    refusals: list[SchemaError] = []
     for branch in writer.branches:
-        target = _target(branch, targets)
-        if target is None:
-            branches.append((None, None))
-        elif target == NULL and branch == NULL:
-            branches.append((Leaf(NULL, NULL), None))
-        else:
+        plan, target = _target(branch, targets, loose, refusals)
+        member = None
+        if plan is not None and (target != NULL or branch != NULL):
             member = next(i for i, each in enumerate(kept) if each is target)
-            branches.append((resolve(branch, target), member))
+        branches.append((plan, member))
     if all(plan is None for plan, _ in branches):
-        raise _never(writer, reader)
+        # Where there was one way only, its reason says more than that there was none.
+        raise refusals[0] if len(refusals) == 1 else _never(writer, reader)
     return Choice(tuple(branches), arrow(reader), single=len(kept) <= 1, indexed=indexed)
 
 
-def _target(branch: Node, targets: tuple[Node, ...]) -> Node | None:
-    for exact in (True, False):
-        for each in targets:
-            if (branch == each) if exact else _matches(branch, each):
-                return each
-    return None
-
-
-def _matches(writer: Node, reader: Node) -> bool:
-    try:
-        resolve(writer, reader)
-    except SchemaError:
-        return False
-    return True
+def _target(
+    branch: Node, targets: tuple[Node, ...], loose: bool, refusals: list[SchemaError]
+) -> tuple[Plan | None, Node | None]:
+    """The first of the reader's types that is the branch, else the first that can read it."""
+    for each in targets:
+        if branch == each:
+            return resolve(branch, each, loose), each
+    for each in targets:
+        try:
+            return resolve(branch, each, loose), each
+        except SchemaError as error:
+            if NULL not in (branch, each):
+                refusals.append(error)
+    return None, None
 
 
 def _named_alike(writer: Record | Enum | Fixed, reader: Record | Enum | Fixed) -> bool:
@@ -276,7 +303,7 @@ def _never(writer: Node, reader: Node) -> SchemaError:
 
 def _words(node: Node) -> str:
     if isinstance(node, Primitive):
-        return node.kind
+        return node.kind if node.logical is None else f"{node.kind} ({node.logical})"
     if isinstance(node, Union):
         return f"one of {', '.join(_words(each) for each in node.branches)}"
     kind = type(node).__name__.lower()

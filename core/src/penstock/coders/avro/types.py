@@ -14,6 +14,8 @@ from penstock.contracts.errors import SchemaError
 
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 MAX_DEPTH = 64
+MAX_TYPES = 50_000
+"""The types of a schema with each name written out: a few nested names can stand for billions."""
 
 _ARROW = {
     "null": pa.null(),
@@ -139,9 +141,12 @@ def parse(given: Any, known: Sequence[Any] = ()) -> Node:
         SchemaError: it is no Avro schema, or one that holds itself.
     """
     reader = _Reader()
-    for other in known:
-        reader.read(loaded(other), "", ())
-    return reader.read(loaded(given), "", ())
+    try:
+        for other in known:
+            reader.read(loaded(other), "", ())
+        return reader.read(loaded(given), "", ())
+    except (TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise _wrong("cannot be read", "an Avro schema", str(error)) from None
 
 
 def loaded(given: Any) -> Any:
@@ -161,8 +166,16 @@ def loaded(given: Any) -> Any:
 class _Reader:
     def __init__(self) -> None:
         self.named: dict[str, Node] = {}
+        self.sizes: dict[str, int] = {}
+        self.types = 0
+
+    def grow(self, types: int) -> None:
+        self.types += types
+        if self.types > MAX_TYPES:
+            raise _wrong("is too large", f"at most {MAX_TYPES} types", "more")
 
     def read(self, given: Any, space: str, within: tuple[str, ...]) -> Node:
+        self.grow(1)
         if len(within) > MAX_DEPTH:
             raise _wrong("is nested too deep", f"at most {MAX_DEPTH} levels", "more")
         if isinstance(given, str):
@@ -200,6 +213,7 @@ class _Reader:
             )
         for candidate in (full, name):
             if candidate in self.named:
+                self.grow(self.sizes.get(candidate, 1))
                 return self.named[candidate]
         raise _wrong(f"uses the type {name}, which it does not define", "a defined name", name)
 
@@ -216,9 +230,11 @@ class _Reader:
 
     def record(self, given: Mapping[str, Any], space: str, within: tuple[str, ...]) -> Node:
         full, space, aliases = self.full_name(given, space)
+        before = self.types
         found = []
         for each in given.get("fields", ()):
-            if not isinstance(each, Mapping) or "name" not in each or "type" not in each:
+            named = isinstance(each, Mapping) and isinstance(each.get("name"), str)
+            if not named or "type" not in each:
                 raise _wrong(f"has a broken field in {full}", "a name and a type", repr(each))
             found.append(
                 Field(
@@ -232,6 +248,7 @@ class _Reader:
         if len({f.name for f in found}) < len(found):
             raise _wrong(f"has a field twice in {full}", "each name once", "two of one name")
         self.named[full] = Record(full, tuple(found), aliases)
+        self.sizes[full] = self.types - before
         return self.named[full]
 
     def enum(self, given: Mapping[str, Any], space: str) -> Node:
@@ -263,6 +280,8 @@ class _Reader:
         branches = tuple(self.read(each, space, within) for each in given)
         if not branches or any(isinstance(each, Union) for each in branches):
             raise _wrong("has an empty or nested union", "types that are no unions", repr(given))
+        if any(sum(isinstance(each, kind) for each in branches) > 1 for kind in (Array, Map)):
+            raise _wrong("has a union of two arrays or two maps", "one of each", repr(given))
         return Union(branches)
 
 
