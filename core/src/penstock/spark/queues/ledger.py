@@ -33,6 +33,7 @@ class Held:
 
     Attributes:
         rows: The lease's rows.
+        weight: About how many bytes they are.
         planned: How many of them are in a batch.
         end: The number of its last row, once that is planned.
     """
@@ -41,6 +42,7 @@ class Held:
     receiver: int
     rows: pa.RecordBatch
     sizes: Sizes
+    weight: int
     planned: int = 0
     end: int | None = None
 
@@ -111,7 +113,7 @@ class Ledger:
             if self._leases is not None and len(held) >= self._leases:
                 return Limit(rows=0)
             rows = self._share_rows - sum(len(each.sizes) for each in held)
-            size = self._share_bytes - sum(int(each.sizes.sum()) for each in held)
+            size = self._share_bytes - sum(each.weight for each in held)
             if rows <= 0 or size <= 0:
                 return Limit(rows=0)
             return Limit(rows=rows, bytes=size)
@@ -119,7 +121,8 @@ class Ledger:
     def add(self, receiver: int, lease: Lease) -> None:
         """Take a lease in."""
         rows = lease.rows
-        held = Held(lease=lease, receiver=receiver, rows=rows, sizes=row_sizes(rows))
+        sizes = row_sizes(rows)
+        held = Held(lease=lease, receiver=receiver, rows=rows, sizes=sizes, weight=int(sizes.sum()))
         with self._changed:
             self.counts.received += lease.rows.num_rows
             self.counts.redelivered += pc.sum(lease.redelivered).as_py() or 0
