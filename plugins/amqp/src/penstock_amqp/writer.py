@@ -61,11 +61,12 @@ class AmqpWriter(Writer):
                 self._publish(link, message)
                 if self._tag % 100 == 0:
                     link.pump(0.0)
-                if len(self._open) >= self._sink.window:
-                    self._await(self._sink.window // 2)
-                return
+                break
             except EphemeralWriteError as lost:
                 self._again(lost, message)
+        # Not within the try: what this raises has given up on messages that are not confirmed.
+        if len(self._open) >= self._sink.window:
+            self._await(self._sink.window // 2)
 
     def _publish(self, link: Link, message: Outgoing) -> None:
         assert link.channel is not None
