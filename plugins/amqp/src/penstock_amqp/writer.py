@@ -38,7 +38,10 @@ class AmqpWriter(Writer):
     def write(self, rows: pa.RecordBatch) -> None:
         """Publish; blocks while the window is full."""
         for message in outgoing(self._sink, rows, self._prefix, self._rows):
-            self._send(message)
+            if message.error is None:
+                self._send(message)
+            else:
+                self._refused.append(message)
         self._rows += rows.num_rows
         reached("mid-write", rows=self._rows)
 
