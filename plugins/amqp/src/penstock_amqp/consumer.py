@@ -28,7 +28,7 @@ NAP = 0.002
 FIRST_PREFETCH = 100
 MOST_PREFETCH = 65535
 OVERHEAD = 500
-"""About what a message costs in memory beside its body."""
+"""About what a message costs in memory beside its body and headers."""
 
 
 class AmqpLease(Lease):
@@ -176,7 +176,7 @@ class AmqpConsumer(Consumer):
 
     def _arrived(self, message: Received) -> None:
         self._pending.append(message)
-        self._pending_bytes += len(message.body)
+        self._pending_bytes += message.size
 
     def _cancelled(self, frame: object) -> None:
         self._link.lose(
@@ -215,11 +215,11 @@ class AmqpConsumer(Consumer):
             return taken
         size = 0
         while self._pending and (limit.rows is None or len(taken) < limit.rows):
-            size += len(self._pending[0].body)
+            size += self._pending[0].size
             if taken and limit.bytes is not None and size > limit.bytes:
                 break
             taken.append(self._pending.popleft())
-            self._pending_bytes -= len(taken[-1].body)
+            self._pending_bytes -= taken[-1].size
         return taken
 
     def _fit(self, messages: Sequence[Received], deliveries: pa.Int64Array | None) -> None:
@@ -230,7 +230,7 @@ class AmqpConsumer(Consumer):
         """
         if self._source.prefetch is not None:
             return
-        average = sum(len(m.body) for m in messages) / len(messages) + OVERHEAD
+        average = sum(m.size for m in messages) / len(messages) + OVERHEAD
         wanted = self._most()
         if self._window.bytes is not None:
             wanted = max(1, min(wanted, int(self._window.bytes / average)))

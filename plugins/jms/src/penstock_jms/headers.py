@@ -35,7 +35,9 @@ BINARY = "_BASE64_"
 DUPLICATE_ID = "_AMQ_DUPL_ID"
 """Artemis's duplicate id belongs to one sending of a message: it is never read or passed on."""
 
-_RESERVED = frozenset("NULL TRUE FALSE NOT AND OR BETWEEN LIKE IN IS ESCAPE".split())
+_RESERVED = frozenset(
+    ("NULL", "TRUE", "FALSE", "NOT", "AND", "OR", "BETWEEN", "LIKE", "IN", "IS", "ESCAPE")
+)
 """Words of selectors: no property may have them as its name."""
 
 _ESCAPES = ((".", "_DOT_"), ("-", "_HYPHEN_"))
