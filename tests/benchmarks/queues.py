@@ -30,6 +30,8 @@ from tests.brokers.rabbitmq import RabbitMQ
 
 ROWS = int(os.environ.get("PENSTOCK_BENCH_ROWS", "250000"))
 PAIRS = int(os.environ.get("PENSTOCK_BENCH_PAIRS", "3"))
+WARM = 2
+"""Runs of each side before any counts: until then Java compiles."""
 SIZE = 200
 MOST = 40_000
 """Rows in a batch: about what comes in within a second or two."""
@@ -195,11 +197,11 @@ def amqp(chosen: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder, RabbitMQ() as broker:
         bench = Bench(broker, Path(folder))
         if "amqp-source" in chosen:
-            pair = interleaved(lambda: bench.ours(), bench.bare, pairs=PAIRS)
+            pair = interleaved(lambda: bench.ours(), bench.bare, pairs=PAIRS, warm=WARM)
             bench.report("amqp-source", pair)
         if "amqp-source-2" in chosen:
             options = {"delivery": "pessimistic", "receivers": "2"}
-            pair = interleaved(lambda: bench.ours(**options), bench.bare, pairs=PAIRS)
+            pair = interleaved(lambda: bench.ours(**options), bench.bare, pairs=PAIRS, warm=WARM)
             bench.report("amqp-source-2", pair, **options)
         if "amqp-sink-confirms" in chosen:
             pair = interleaved(bench.written, bench.per_message_confirms, pairs=PAIRS)

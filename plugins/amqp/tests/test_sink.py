@@ -84,6 +84,56 @@ def test_a_field_may_name_the_routing_key(place):
     assert receipt.rows == 1
 
 
+LONG = "ü" * 128
+
+
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        ({"id": LONG}, "the id is 256 bytes"),
+        ({"key": LONG.encode()}, "the routing key is 256 bytes"),
+        ({"headers": {"amqp.correlation_id": LONG.encode()}}, "amqp.correlation_id is 256"),
+        ({"headers": {"amqp.priority": b"high"}}, "0 to 255"),
+        ({"headers": {"amqp.priority": b"256"}}, "0 to 255"),
+        ({"headers": {"amqp.priority": "²".encode()}}, "0 to 255"),
+        ({"headers": {"amqp.priority": b"9" * 5000}}, "0 to 255"),
+        ({"headers": {"amqp.expiration": b"soon"}}, "milliseconds"),
+        ({"headers": {"amqp.expiration": b"4294967296"}}, "milliseconds"),
+        ({"headers": {LONG: b"1"}}, "a header's name is 256"),
+        ({"headers": {"big": b"x" * 130_000}}, "at most 126000"),
+    ],
+)
+def test_a_bad_row_is_rejected_and_its_neighbours_are_sent(place, row, says):
+    given = [{"value": b"before"}, {"value": b"bad", **row}, {"value": b"after"}]
+    to = sink(place, routing_key=None, exchange=place.exchange)
+    receipt = written(to, pa.RecordBatch.from_pylist([envelope(r) for r in given], ENVELOPE))
+    assert receipt.rows == 2
+    (rejected,) = receipt.rejected
+    assert rejected.rows.column("value").to_pylist() == [b"bad"]
+    assert says in rejected.errors[0]
+    assert [body for _, _, body in place.take()] == [b"before", b"after"]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"id": "x" * 255, "key": b"k" * 255},
+        {"headers": {"amqp.expiration": b"4294967295", "amqp.priority": b"255"}},
+        {"headers": {"h" * 255: b"1", "big": b"x" * 125_000, "amqp.type": b"t" * 255}},
+        {"headers": {"CC": b"elsewhere", "BCC": b"[]"}},
+    ],
+)
+def test_a_row_at_the_limits_is_sent(place, row):
+    to = sink(place, routing_key=None, exchange=place.exchange, retry_for=0)
+    receipt = written(to, pa.RecordBatch.from_pylist([envelope({"value": b"v", **row})], ENVELOPE))
+    assert (receipt.rows, place.depth()) == (1, 1)
+
+
+def envelope(row):
+    headers = [{"key": name, "value": value} for name, value in row.get("headers", {}).items()]
+    return {**dict.fromkeys(ENVELOPE.names), **row, "headers": headers}
+
+
 def test_an_unknown_exchange_fails_the_task(place):
     with pytest.raises(WriteError, match="NOT_FOUND"):
         written(sink(place, exchange="nowhere"), rows("a"))

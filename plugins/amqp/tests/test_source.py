@@ -193,6 +193,15 @@ def test_the_prefetch_follows_the_window_and_the_size_of_messages(place):
     small.close()
 
 
+def test_headers_count_as_bytes(place):
+    place.send(*[str(n) for n in range(20)], headers={"h": "x" * 10_000})
+    consumer = source(place).consumer(Context(), 0)
+    consumer.window(Limit(rows=200, bytes=50_000))
+    lease = consumer.receive(Limit(rows=200, bytes=50_000), 5)
+    assert 1 <= lease.rows.num_rows <= 5
+    consumer.close()
+
+
 def test_little_is_sent_ahead_of_messages_that_come_again_and_again(rabbitmq):
     place = Place(rabbitmq, {"x-queue-type": "quorum"})
     place.send(*[str(n) for n in range(600)])

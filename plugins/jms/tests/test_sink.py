@@ -71,6 +71,13 @@ def test_rows_in_a_pipelines_form_keep_key_and_headers(place):
         ({"value": b"", "headers": {"n": b"x", "jms.types": b'{"n":"int"}'}}, "is no int"),
         ({"value": b"", "headers": {"JMSPriority": b"77"}}, "0 to 9"),
         ({"value": b"", "key": b"\xff"}, "key"),
+        ({"value": b'{"a":{"$double":"x"}}', "headers": {"jms.body": b"map"}}, "no number"),
+        ({"value": b'[{"$double":1}]', "headers": {"jms.body": b"stream"}}, "no number"),
+        ({"value": b"", "headers": {"JMSXGroupSeq": b"x"}}, "is no int"),
+        ({"value": b"", "headers": {"JMSXGroupSeq": b"99999999999"}}, "is no int"),
+        ({"value": b"", "headers": {"n": b"1", "jms.types": b'{"n":["int"]}'}}, "is no"),
+        ({"value": b"", "headers": {"AND": b"1"}}, "cannot be a JMS property"),
+        ({"value": b"", "headers": {"NULL": b"1"}}, "cannot be a JMS property"),
     ],
 )
 def test_a_bad_row_is_rejected_and_its_neighbours_are_sent(place, row, says):

@@ -24,6 +24,9 @@ class QueueSource(Configured):
     """How many leases one consumer may hold open; None: many, acknowledged in order. 1: an
     acknowledgement covers everything received (JMS sessions)."""
 
+    prefetch: int | None = None
+    """How many unacknowledged messages the user lets one consumer have; None: as the core says."""
+
     ordered: bool = True
     """Whether one consumer sees messages in the broker's order."""
 

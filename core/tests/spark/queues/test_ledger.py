@@ -1,7 +1,10 @@
 """What is received, planned and committed, in order and within bounds."""
 
-from penstock.contracts import Limit
-from penstock.spark.queues.ledger import Ledger, fitting, row_sizes
+import pyarrow as pa
+
+from penstock.contracts import ENVELOPE, Limit
+from penstock.spark.queues.ledger import ROW_OVERHEAD, Ledger, fitting, row_sizes
+from penstock.spark.queues.parts import CHUNK, carried
 
 from .rows import Given
 
@@ -61,6 +64,30 @@ def test_receivers_share_the_window():
     assert ledger.window.rows == 10
     ledger.add(0, Given([str(n) for n in range(10)]))
     assert (ledger.room(0).rows, ledger.room(1).rows) == (0, 10)
+
+
+def test_keys_ids_and_headers_count_as_bytes():
+    headers = [{"key": "name", "value": b"x" * 10}, {"key": "ü", "value": None}]
+    made = [
+        {"value": b"v" * 5, "headers": headers},
+        {"key": b"k" * 3, "id": "i" * 4, "headers": []},
+        {"id": "i", "headers": None},
+        {"headers": headers[:1]},
+    ]
+    rows = pa.RecordBatch.from_pylist(made, schema=ENVELOPE)
+    wanted = [5 + 16, 7, 1, 14]
+    assert (row_sizes(rows) - ROW_OVERHEAD).tolist() == wanted
+    assert (row_sizes(rows.slice(1, 3)) - ROW_OVERHEAD).tolist() == wanted[1:]
+    assert (row_sizes(rows.slice(2, 1)) - ROW_OVERHEAD).tolist() == [1]
+    assert row_sizes(rows.slice(4)).tolist() == []
+
+
+def test_headers_never_make_a_partition_too_large_for_spark():
+    headers = [{"key": "h", "value": b"x" * 20_000}]
+    made = [{"value": b"v", "headers": headers} for _ in range(1500)]
+    parts = carried([pa.RecordBatch.from_pylist(made, schema=ENVELOPE)], 1)
+    assert len(parts) == 4
+    assert max(len(part.stream) for part in parts) < 1.1 * CHUNK
 
 
 def test_at_least_one_row_fits_any_limit():

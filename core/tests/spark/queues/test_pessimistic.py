@@ -58,6 +58,22 @@ def test_segments_go_when_their_batch_is_committed(broker, spooled, tmp_path):
     until(lambda: not inbox(tmp_path), within=60, why="the segments are deleted")
 
 
+def test_the_spool_is_never_counted_while_the_watcher_changes_it(broker, spooled, monkeypatch):
+    broker.send(*IDS[:30])
+    running = spooled(max_wait=0.01)
+    counted, ready = [], spool.Spool.ready
+
+    def guarded(self):
+        counted.append(running.reader._live._calls._is_owned())
+        return ready(self)
+
+    monkeypatch.setattr(spool.Spool, "ready", guarded)
+    taken(running, 30)
+    told(running)
+    assert counted
+    assert all(counted)
+
+
 def test_a_replayed_batch_is_the_same_after_a_restart(broker, spooled):
     broker.send(*IDS[:50])
     running = spooled()

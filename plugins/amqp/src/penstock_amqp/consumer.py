@@ -23,10 +23,12 @@ if TYPE_CHECKING:
 
 GATHER = 0.05
 """How long a receive that has something goes on to take what still comes in."""
+NAP = 0.002
+"""Meanwhile the socket fills: to read each few messages as they come would cost more than they do."""
 FIRST_PREFETCH = 100
 MOST_PREFETCH = 65535
 OVERHEAD = 500
-"""About what a message costs in memory beside its body."""
+"""About what a message costs in memory beside its body and headers."""
 
 
 class AmqpLease(Lease):
@@ -174,7 +176,7 @@ class AmqpConsumer(Consumer):
 
     def _arrived(self, message: Received) -> None:
         self._pending.append(message)
-        self._pending_bytes += len(message.body)
+        self._pending_bytes += message.size
 
     def _cancelled(self, frame: object) -> None:
         self._link.lose(
@@ -182,7 +184,7 @@ class AmqpConsumer(Consumer):
         )
 
     def _gather(self, limit: Limit, wait: float) -> None:
-        """Pump until something came, then as long as more comes without a pause."""
+        """Pump until something came, then as long as more comes without a long pause."""
         began = time.monotonic()
         while not self._pending:
             left = began + wait - time.monotonic()
@@ -192,22 +194,32 @@ class AmqpConsumer(Consumer):
         until = time.monotonic() + GATHER
         seen = 0
         while len(self._pending) > seen and time.monotonic() < until:
-            if limit.rows is not None and len(self._pending) >= limit.rows:
-                return
-            if limit.bytes is not None and self._pending_bytes >= limit.bytes:
+            if self._enough(limit):
                 return
             seen = len(self._pending)
+            time.sleep(NAP)
             self._link.pump(0.0)
+
+    def _enough(self, limit: Limit) -> bool:
+        rows, size = len(self._pending), self._pending_bytes
+        return (limit.rows is not None and rows >= limit.rows) or (
+            limit.bytes is not None and size >= limit.bytes
+        )
 
     def _take(self, limit: Limit) -> list[Received]:
         taken: list[Received] = []
+        if not self._enough(limit):
+            taken.extend(self._pending)
+            self._pending.clear()
+            self._pending_bytes = 0
+            return taken
         size = 0
         while self._pending and (limit.rows is None or len(taken) < limit.rows):
-            size += len(self._pending[0].body)
+            size += self._pending[0].size
             if taken and limit.bytes is not None and size > limit.bytes:
                 break
             taken.append(self._pending.popleft())
-            self._pending_bytes -= len(taken[-1].body)
+            self._pending_bytes -= taken[-1].size
         return taken
 
     def _fit(self, messages: Sequence[Received], deliveries: pa.Int64Array | None) -> None:
@@ -218,7 +230,7 @@ class AmqpConsumer(Consumer):
         """
         if self._source.prefetch is not None:
             return
-        average = sum(len(m.body) for m in messages) / len(messages) + OVERHEAD
+        average = sum(m.size for m in messages) / len(messages) + OVERHEAD
         wanted = self._most()
         if self._window.bytes is not None:
             wanted = max(1, min(wanted, int(self._window.bytes / average)))

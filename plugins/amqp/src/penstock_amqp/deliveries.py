@@ -34,7 +34,7 @@ _TEXTS_AFTER = ("type", "user_id", "app_id", "cluster_id")
 
 @define(eq=False, slots=True)
 class Received:
-    """One message as the broker sent it."""
+    """One message as the broker sent it; `size`: bytes of its body and of all its properties."""
 
     consumer_tag: str
     delivery_tag: int
@@ -45,6 +45,7 @@ class Received:
     timestamp: int | None = None
     headers: dict[str, Any] | None = None
     others: dict[str, Any] | None = None
+    size: int = 0
 
     @classmethod
     def of(cls, method: Any, properties: Any, body: bytes) -> Received:
@@ -61,6 +62,7 @@ class Received:
             properties.timestamp,
             properties.headers or None,
             {name: value for name, value in found.items() if value is not None} or None,
+            _CONTENT.size - 2 + sum(map(len, properties.encode())) + len(body),
         )
 
 
@@ -127,6 +129,7 @@ class SwiftConnection(pika.SelectConnection):
             return False
         if kind == _HEADER:
             self._missing = _content(message, data, at)
+            message.size = end - at + self._missing
         elif kind == _BODY:
             self._chunks.append(data[at:end])
             self._missing -= end - at

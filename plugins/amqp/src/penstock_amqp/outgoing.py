@@ -15,13 +15,21 @@ from penstock_amqp.messages import CARRIED, PREFIX
 if TYPE_CHECKING:
     from penstock_amqp.sink import AmqpSink
 
-_BROKERS_OWN = {"x-delivery-count"}
-_NUMBERS = {"priority"}
+_BROKERS_OWN = {"x-delivery-count", "CC", "BCC"}
+"""What a broker has read when it took the message: none of it is for the next one."""
+_SHORT = 255
+_MOST_HEADERS = 126_000
+"""Properties and headers travel in one frame, of 128 KiB at most."""
+_LONGEST_EXPIRATION = 2**32 - 1
+
+
+class Unsendable(ValueError):
+    """A row that cannot become a message."""
 
 
 @define(eq=False)
 class Outgoing:
-    """A message on its way, and the row it came from."""
+    """A message on its way, and the row it came from; `error`: why it has to stay."""
 
     rows: pa.RecordBatch
     index: int
@@ -32,7 +40,10 @@ class Outgoing:
 
 
 def outgoing(sink: AmqpSink, rows: pa.RecordBatch, prefix: str, first: int) -> Iterator[Outgoing]:
-    """The messages of rows; row n of a task without an id of its own gets `prefix/n`."""
+    """The messages of rows; row n of a task without an id of its own gets `prefix/n`.
+
+    One with an error is not to be sent: the broker or the client would refuse all others with it.
+    """
     count = rows.num_rows
     keys = _keys(sink, rows)
     ids = _column(rows, "id", count)
@@ -54,11 +65,17 @@ def outgoing(sink: AmqpSink, rows: pa.RecordBatch, prefix: str, first: int) -> I
             message_id=ids[index] or f"{prefix}/{first + index}",
             timestamp=times[index],
         )
-        if headers[index]:
-            _apply(properties, headers[index], fixed)
-        if sink.correlate and properties.correlation_id is None:
-            properties.correlation_id = properties.message_id
-        yield Outgoing(rows, index, keys[index] or "", values[index] or b"", properties)
+        message = Outgoing(rows, index, keys[index] or "", values[index] or b"", properties)
+        try:
+            if headers[index]:
+                _apply(properties, headers[index], fixed)
+            if sink.correlate and properties.correlation_id is None:
+                properties.correlation_id = properties.message_id
+            _short("the routing key", message.routing_key)
+            _short("the id", properties.message_id)
+        except Unsendable as error:
+            message.error = str(error)
+        yield message
 
 
 def _keys(sink: AmqpSink, rows: pa.RecordBatch) -> list[str | None]:
@@ -88,6 +105,7 @@ def _apply(
     properties: pika.BasicProperties, headers: list[dict[str, Any]], fixed: dict[str, Any]
 ) -> None:
     table: dict[str, Any] = {}
+    size = 0
     for header in headers:
         name, value = header["key"], header["value"]
         if name in _BROKERS_OWN:
@@ -95,11 +113,35 @@ def _apply(
         bare = name.removeprefix(PREFIX)
         if bare != name and bare in CARRIED and value is not None:
             if bare != "user_id" and fixed.get(bare) is None:  # only the user itself may send it
-                text = value.decode("utf-8", "replace")
-                setattr(properties, bare, int(text) if bare in _NUMBERS else text)
+                setattr(properties, bare, _property(name, value.decode("utf-8", "replace")))
             continue
+        _short("a header's name", name)
         table[name] = _text(value)
+        size += len(name.encode()) + len(value or b"") + 6
+    if size > _MOST_HEADERS:
+        raise Unsendable(f"the headers are {size} bytes; at most {_MOST_HEADERS} fit a frame")
     properties.headers = table or None
+
+
+def _property(name: str, text: str) -> str | int:
+    if name == PREFIX + "priority":
+        if not _whole(text, 255):
+            raise Unsendable(f"{name} is a number from 0 to 255, not {text[:40]!r}")
+        return int(text)
+    if name == PREFIX + "expiration" and not _whole(text, _LONGEST_EXPIRATION):
+        raise Unsendable(f"{name} is a number of milliseconds, not {text[:40]!r}")
+    _short(name, text)
+    return text
+
+
+def _whole(text: str, most: int) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= 20 and int(text) <= most
+
+
+def _short(what: str, text: str) -> None:
+    """AMQP writes the length of names, keys and properties in one byte."""
+    if len(text) > _SHORT // 4 and len(text.encode()) > _SHORT:
+        raise Unsendable(f"{what} is {len(text.encode())} bytes long, and {_SHORT} at most fit")
 
 
 def _text(value: bytes | None) -> str | bytes | None:

@@ -69,6 +69,10 @@ class AmqpSink(Address, Sink):
                 "routing_key and routing_key_field both say where messages go",
                 fix="give one of them",
             )
+        if self.priority is not None and not 0 <= self.priority <= 255:
+            raise OptionError(
+                "the priority is out of range", expected="0 to 255", got=str(self.priority)
+            )
 
     def promise(self) -> Promise:
         """A replayed batch is sent again, with the same message ids."""

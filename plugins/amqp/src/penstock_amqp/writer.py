@@ -38,7 +38,10 @@ class AmqpWriter(Writer):
     def write(self, rows: pa.RecordBatch) -> None:
         """Publish; blocks while the window is full."""
         for message in outgoing(self._sink, rows, self._prefix, self._rows):
-            self._send(message)
+            if message.error is None:
+                self._send(message)
+            else:
+                self._refused.append(message)
         self._rows += rows.num_rows
         reached("mid-write", rows=self._rows)
 
@@ -61,11 +64,12 @@ class AmqpWriter(Writer):
                 self._publish(link, message)
                 if self._tag % 100 == 0:
                     link.pump(0.0)
-                if len(self._open) >= self._sink.window:
-                    self._await(self._sink.window // 2)
-                return
+                break
             except EphemeralWriteError as lost:
                 self._again(lost, message)
+        # Not within the try: what this raises has given up on messages that are not confirmed.
+        if len(self._open) >= self._sink.window:
+            self._await(self._sink.window // 2)
 
     def _publish(self, link: Link, message: Outgoing) -> None:
         assert link.channel is not None

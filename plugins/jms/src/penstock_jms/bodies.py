@@ -117,7 +117,10 @@ def boxed(value: Any) -> Any:
         except (binascii.Error, TypeError, ValueError) as error:
             raise BadBody(f"$bytes holds no base64: {error}") from None
     if isinstance(value, dict) and set(value) == {"$double"}:
-        return jpype.java.lang.Double(float(value["$double"].replace("Infinity", "inf")))
+        try:
+            return jpype.java.lang.Double(float(value["$double"].replace("Infinity", "inf")))
+        except (AttributeError, ValueError):
+            raise BadBody(f"$double holds no number: {str(value['$double'])[:40]}") from None
     raise BadBody(f"a JMS body holds no nested {type(value).__name__}")
 
 

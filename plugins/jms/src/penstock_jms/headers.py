@@ -35,6 +35,11 @@ BINARY = "_BASE64_"
 DUPLICATE_ID = "_AMQ_DUPL_ID"
 """Artemis's duplicate id belongs to one sending of a message: it is never read or passed on."""
 
+_RESERVED = frozenset(
+    ("NULL", "TRUE", "FALSE", "NOT", "AND", "OR", "BETWEEN", "LIKE", "IN", "IS", "ESCAPE")
+)
+"""Words of selectors: no property may have them as its name."""
+
 _ESCAPES = ((".", "_DOT_"), ("-", "_HYPHEN_"))
 
 
@@ -42,7 +47,7 @@ def property_name(header: str) -> str | None:
     """The JMS property that carries a header; None if none can."""
     for sign, word in _ESCAPES:
         header = header.replace(sign, word)
-    return header if header.isidentifier() else None
+    return header if header.isidentifier() and header not in _RESERVED else None
 
 
 def header_name(name: str) -> str:

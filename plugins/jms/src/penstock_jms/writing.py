@@ -12,6 +12,7 @@ from attrs import frozen
 from penstock_jms import bodies
 from penstock_jms.bodies import BadBody
 from penstock_jms.client import Client
+from penstock_jms.failures import names
 from penstock_jms.headers import BINARY, BODY, DUPLICATE_ID, TYPES, property_name
 
 Kind = Literal["auto", "text", "bytes", "map", "stream"]
@@ -143,7 +144,7 @@ class Composer:
         try:
             setter, convert = _SETTERS[kind]
             getattr(message, setter)(name, convert(text))
-        except (KeyError, ValueError, OverflowError):
+        except (KeyError, TypeError, ValueError, OverflowError):
             raise BadBody(f"the header {name} is no {kind}") from None
 
     def _add_own(self, message: Any, name: str, value: bytes | None) -> None:
@@ -153,13 +154,21 @@ class Composer:
         elif name == "JMSType":
             message.setJMSType(text)
         elif name == "JMSXGroupSeq" and text:
-            message.setIntProperty(name, int(text))
+            self._set(message, name, text, "int")
         elif name == "JMSReplyTo" and text:
             kind, _, called = text.partition(":")
             if kind not in ("queue", "topic") or not called:
                 raise BadBody("JMSReplyTo is queue:NAME or topic:NAME")
-            message.setJMSReplyTo(self._client.named(called, queue=kind == "queue"))
+            message.setJMSReplyTo(self._reply_to(called, queue=kind == "queue"))
         # All others are the broker's to set: the delivery count, the vendor's own.
+
+    def _reply_to(self, name: str, *, queue: bool) -> Any:
+        try:
+            return self._client.named(name, queue=queue)
+        except self._client.exceptions as error:
+            if "InvalidDestinationException" not in names(error):
+                raise
+            raise BadBody(f"JMSReplyTo names {name}, which the broker does not have") from None
 
 
 def _types(found: bytes | None) -> dict[str, str]:

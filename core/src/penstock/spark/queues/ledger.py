@@ -24,7 +24,7 @@ from penstock.spark.queues.poison import Upcoming
 Sizes = np.ndarray[Any, np.dtype[np.int64]]
 
 ROW_OVERHEAD = 64
-"""What a row weighs beside its value: id, stamp, headers, offsets; an estimate for limits."""
+"""What a row weighs beside its texts and bytes: stamp, time, offsets; an estimate for limits."""
 
 
 @define(eq=False)
@@ -33,6 +33,7 @@ class Held:
 
     Attributes:
         rows: The lease's rows.
+        weight: About how many bytes they are.
         planned: How many of them are in a batch.
         end: The number of its last row, once that is planned.
     """
@@ -41,6 +42,7 @@ class Held:
     receiver: int
     rows: pa.RecordBatch
     sizes: Sizes
+    weight: int
     planned: int = 0
     end: int | None = None
 
@@ -65,9 +67,24 @@ class Counts:
 
 def row_sizes(rows: pa.RecordBatch) -> Sizes:
     """About how many bytes each row takes."""
-    lengths = pc.fill_null(pc.binary_length(rows.column("value")), 0)
-    sizes: Sizes = lengths.to_numpy(zero_copy_only=False).astype(np.int64) + ROW_OVERHEAD
+    sizes: Sizes = np.full(rows.num_rows, ROW_OVERHEAD, dtype=np.int64)
+    for name in ("value", "key", "id"):
+        sizes += _lengths(rows.column(name))
+    headers = rows.column("headers")
+    if headers.null_count < len(headers):
+        ends = headers.offsets.to_numpy()
+        pairs = headers.values.slice(ends[0], ends[-1] - ends[0])
+        before = np.zeros(len(pairs) + 1, dtype=np.int64)
+        np.cumsum(sum(_lengths(part) for part in pairs.flatten()), out=before[1:])
+        sizes += np.diff(before[ends - ends[0]])
     return sizes
+
+
+def _lengths(texts: pa.Array) -> Sizes:
+    if texts.null_count == len(texts):
+        return np.zeros(len(texts), dtype=np.int64)
+    found: Sizes = pc.fill_null(pc.binary_length(texts), 0).to_numpy(zero_copy_only=False)
+    return found.astype(np.int64)
 
 
 def fitting(sizes: Sizes, limit: Limit) -> int:
@@ -111,7 +128,7 @@ class Ledger:
             if self._leases is not None and len(held) >= self._leases:
                 return Limit(rows=0)
             rows = self._share_rows - sum(len(each.sizes) for each in held)
-            size = self._share_bytes - sum(int(each.sizes.sum()) for each in held)
+            size = self._share_bytes - sum(each.weight for each in held)
             if rows <= 0 or size <= 0:
                 return Limit(rows=0)
             return Limit(rows=rows, bytes=size)
@@ -119,7 +136,8 @@ class Ledger:
     def add(self, receiver: int, lease: Lease) -> None:
         """Take a lease in."""
         rows = lease.rows
-        held = Held(lease=lease, receiver=receiver, rows=rows, sizes=row_sizes(rows))
+        sizes = row_sizes(rows)
+        held = Held(lease=lease, receiver=receiver, rows=rows, sizes=sizes, weight=int(sizes.sum()))
         with self._changed:
             self.counts.received += lease.rows.num_rows
             self.counts.redelivered += pc.sum(lease.redelivered).as_py() or 0

@@ -32,7 +32,6 @@ LOOK_EVERY = 0.02
 CONNECT_WITHIN = 30.0
 LOGGED_WITHIN = 20.0
 STOP_WITHIN = 20.0
-FILL_PAUSE = 0.1
 
 
 class Commits:
@@ -144,6 +143,7 @@ class _Line:
     ) -> None:
         self.epoch = uuid.uuid4().hex
         self._options = options
+        self._ahead = None if source.prefetch is None else source.prefetch * options.receivers
         self._ledger = Ledger(options.receivers, options.limit(), source.leases)
         self.commits = Commits(options.checkpoint, self.epoch, self._ledger)
         self._poison = Poison.within(options.folder(ctx), options.poison)
@@ -239,13 +239,21 @@ class _Line:
         if self._available_now:
             if not self._await_target():
                 return False
-            most = self._bounded(self._options.limit()).rows or 0
-            fill(self._ledger.ready, most, lambda: self._ledger.wait(FILL_PAUSE))
+            fill(self._ledger.ready, self._most(), lambda: self._ledger.wait(0.05), self._room)
         elif self._ledger.ready() and self._options.max_wait:
             deadline = time.monotonic() + self._options.max_wait
             while self._ledger.ready() < self._options.max_rows and time.monotonic() < deadline:
                 self._ledger.wait(deadline - time.monotonic())
         return self._available_now or self._ledger.ready() > 0
+
+    def _most(self) -> int:
+        """How many rows can wait at once before a batch is planned."""
+        most = self._bounded(self._options.limit()).rows or 0
+        return most if self._ahead is None else min(most, self._ahead)
+
+    def _room(self) -> bool:
+        """Whether any receiver may take more."""
+        return any(self._ledger.room(receiver.number).rows for receiver in self._receivers)
 
     def _available(self) -> int | None:
         """How many messages the broker held when this began; None if it cannot say."""

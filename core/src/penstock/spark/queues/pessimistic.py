@@ -28,8 +28,6 @@ from penstock.spark.queues.reader import QueueReader, fill, lag
 from penstock.spark.queues.spool import Spool
 from penstock.spark.source import Finish
 
-FILL_PAUSE = 0.2
-
 
 class PessimisticReader(QueueReader["_Line"]):
     """Plans batches from segments; its receivers are child processes on the driver's host."""
@@ -105,7 +103,7 @@ class _Line:
         if self._available_now:
             if not self._await_target():
                 return start
-            fill(self._ready, self._options.max_rows, lambda: time.sleep(FILL_PAUSE))
+            fill(self._ready, self._most(), lambda: time.sleep(0.05))
         elif self._options.max_wait:
             self._await_rows()
         with self._calls:
@@ -134,8 +132,7 @@ class _Line:
     def report(self) -> dict[str, Any]:
         numbers = [receiver.numbers for receiver in self._receivers]
         depths = [n["depth"] for n in numbers if n.get("depth") is not None]
-        with self._calls:
-            waiting = self._ready()
+        waiting = self._ready()
         depth = max(depths, default=None)
         return {
             **lag(depth, waiting),
@@ -203,8 +200,14 @@ class _Line:
                 receiver.look()
             time.sleep(0.02)
 
+    def _most(self) -> int:
+        """How many rows the next batch can hold: not more than AvailableNow shall still read."""
+        most = self._options.max_rows
+        return most if self._target is None else min(most, self._target - self._spool.planned)
+
     def _ready(self) -> int:
-        return self._spool.ready()
+        with self._calls:  # the watcher removes what is committed meanwhile
+            return self._spool.ready()
 
     def _busy(self) -> bool:
         """Whether messages may still come: the broker has some, or is being looked for."""

@@ -26,6 +26,8 @@ from penstock.spark.settling import settle
 from penstock.spark.source import Finish
 
 FILL_WITHIN = 1.0
+FILL_PAUSE = 0.5
+"""So long nothing came: the queue is empty, or as good as."""
 
 
 class Line(Protocol):
@@ -113,12 +115,26 @@ def lag(depth: int | None, ready: int) -> dict[str, Any]:
     return {"lag": known, "depth": depth, "ready": ready}
 
 
-def fill(ready: Callable[[], int], most: int, pause: Callable[[], object]) -> None:
-    """All there is will be read anyway: as long as more pours in, a fuller batch is cheaper."""
-    deadline, waiting = time.monotonic() + FILL_WITHIN, ready()
-    while 0 < waiting < most and time.monotonic() < deadline:
-        seen = waiting
+def fill(
+    ready: Callable[[], int],
+    most: int,
+    pause: Callable[[], object],
+    room: Callable[[], bool] = lambda: True,
+) -> None:
+    """All there is will be read anyway: as long as more pours in, a fuller batch is cheaper.
+
+    Args:
+        ready: How many rows wait.
+        most: How many the batch may hold, or can come at all.
+        pause: Waits a moment for more.
+        room: Whether anyone may still take more.
+    """
+    waiting, since = ready(), time.monotonic()
+    deadline = since + FILL_WITHIN
+    while 0 < waiting < most and room() and time.monotonic() < deadline:
         pause()
-        waiting = ready()
-        if waiting == seen:
+        seen, waiting = waiting, ready()
+        if waiting != seen:
+            since = time.monotonic()
+        elif time.monotonic() - since > FILL_PAUSE:
             return
