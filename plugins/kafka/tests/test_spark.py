@@ -4,8 +4,11 @@ from collections import Counter
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
+from pyspark.errors import StreamingQueryException
 
 import penstock as pen
+from penstock.contracts import points
+from penstock.spark.deadletters import DeadLetters
 
 from .conftest import witness
 
@@ -74,6 +77,55 @@ def test_a_pipeline_mirrors_a_topic_and_moves_the_consumer_group(
     found = consumer.committed([TopicPartition(source, p) for p in range(2)], timeout=20)
     consumer.close()
     assert [place.offset for place in found] == [200, 200]
+
+
+def test_rows_that_a_stream_refused_are_refused_again_when_its_batch_is_replayed(
+    spark, kafka, new_topic, produce, tmp_path
+):
+    source, target = new_topic(), new_topic()
+    produce(source, [b"small", b"x" * 2000])
+
+    def run(most):
+        read = spark.readStream.format("penstock.kafka")
+        rows = read.options(servers=kafka.address, topics=source).load()
+        write = rows.writeStream.format("penstock.kafka").options(
+            servers=kafka.address, topic=target, checkpointLocation=str(tmp_path / "state")
+        )
+        write = write.option("kafka.message.max.bytes", most)
+        query = write.trigger(availableNow=True).start()
+        with pytest.raises(StreamingQueryException, match="1 rows were refused"):
+            query.awaitTermination(120)
+
+    for most in ("1000", "1000", "9000"):
+        run(most)
+    assert values(kafka, target) == Counter([b"small"])
+
+
+def test_a_driver_that_falls_before_dead_letters_are_published_publishes_them_later(
+    spark, kafka, new_topic, produce, tmp_path, monkeypatch
+):
+    source, target = new_topic(), new_topic()
+    produce(source, [b"small", b"x" * 2000])
+    flow = (
+        pen.pipeline("letters")
+        .source("kafka", servers=kafka.address, topics=[source])
+        .bounded()
+        .sink("kafka", servers=kafka.address, topic=target, **{"kafka.message.max.bytes": "1000"})
+    )
+
+    def fall(name, **facts):
+        if name == "tasks-written":
+            raise RuntimeError("the driver falls")
+
+    with monkeypatch.context() as falling:
+        falling.setattr(points, "reached", fall)
+        with pytest.raises(Exception, match="the driver falls"):
+            flow.run(checkpoint=str(tmp_path / "state"), spark=spark)
+    assert values(kafka, target) == Counter([b"small"])
+    handle = flow.run(checkpoint=str(tmp_path / "state"), spark=spark)
+    [letter] = DeadLetters(handle.checkpoint.dead_letters).table().to_pylist()
+    assert "message.max.bytes=1000" in letter["message"]
+    assert values(kafka, target) == Counter([b"small"])
 
 
 @pytest.mark.slow

@@ -52,6 +52,13 @@ _PASSING = {
     KafkaError.PREFERRED_LEADER_NOT_AVAILABLE,
     KafkaError.THROTTLING_QUOTA_EXCEEDED,
 }
+_RECORDS = {
+    KafkaError.MSG_SIZE_TOO_LARGE,
+    KafkaError.RECORD_LIST_TOO_LARGE,
+    KafkaError.INVALID_TIMESTAMP,
+    KafkaError.INVALID_RECORD,
+}
+"""What a broker answers to records that it will never take, whatever else it says of them."""
 _REFUSALS = {
     KafkaError._AUTHENTICATION,
     KafkaError.SASL_AUTHENTICATION_FAILED,
@@ -72,6 +79,8 @@ def kafka_error(cause: KafkaException | KafkaError) -> KafkaError:
 
 def passing(error: KafkaError) -> bool:
     """Whether the same request may work later."""
+    if error.code() in _RECORDS:
+        return False
     return error.retriable() or error.code() in _PASSING or error.txn_requires_abort()
 
 
@@ -115,6 +124,12 @@ def _advice(error: KafkaError) -> str:
         return "create the topic, or correct its name"
     if error.code() == KafkaError._UNKNOWN_PARTITION:
         return "the partition does not exist: correct the partitions option"
+    if error.code() in _RECORDS:
+        return (
+            "the broker refuses records that the sink took for good: compare the topic's "
+            "max.message.bytes with kafka.message.max.bytes, and its message.timestamp.* settings "
+            "with event_time (timestamps=now drops it)"
+        )
     if passing(error):
         return "see that the brokers run and can be reached from here; it is tried again"
     return "see the broker's log"

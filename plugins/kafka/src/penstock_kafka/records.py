@@ -11,11 +11,11 @@ from penstock.contracts import Receipt, Rejected
 from penstock.contracts.envelope import column
 from penstock.contracts.errors import WriteError
 from penstock_kafka import producer as to
-from penstock_kafka.librdkafka import F_COPY, failure, lib
+from penstock_kafka.librdkafka import F_COPY, failure
+from penstock_kafka.refusals import Rule, sort_out
 from penstock_kafka.sink import KafkaSink
 from penstock_kafka.who import WHO
 
-_REFUSED_ALONE = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError._INVALID_ARG)
 _FIXED = 6
 """Fields of a record beside its headers."""
 _NOWHERE = np.zeros(1, np.int64)
@@ -28,6 +28,7 @@ class Sender:
     def __init__(self, sink: KafkaSink, producer: to.ColumnProducer) -> None:
         self.sink = sink
         self.producer = producer
+        self.rule = Rule.of(sink)
         self.rows = 0
         self.rejected: list[Rejected] = []
 
@@ -38,33 +39,16 @@ class Sender:
             KafkaException: the producer cannot go on.
             WriteError: a record names a partition that its topic does not have.
         """
-        for topic, some in self._by_topic(rows):
-            if topic is None:
-                self._reject(some, ["the record names no topic"] * some.num_rows)
-                continue
-            codes = self._send(topic, some)
-            bad = np.flatnonzero(codes)
-            self.rows += some.num_rows - len(bad)
-            if len(bad):
-                self._refuse(topic, some, bad, codes[bad])
+        good, refused = sort_out(self.sink, self.rule, rows)
+        self.rejected += refused
+        for topic, some in good:
+            if some.num_rows:
+                self._check(topic, self._send(topic, some))
+                self.rows += some.num_rows
 
     def receipt(self) -> Receipt:
         """What was sent and what was refused."""
         return Receipt(rows=self.rows, rejected=tuple(self.rejected))
-
-    def _by_topic(self, rows: pa.RecordBatch) -> list[tuple[str | None, pa.RecordBatch]]:
-        if rows.num_rows == 0:
-            return []
-        if self.sink.topic_field is None:
-            return [(self.sink.topic, rows)]
-        named = rows.column(self.sink.topic_field)
-        if self.sink.topic is not None:
-            named = named.fill_null(self.sink.topic)
-        found = []
-        for name in named.unique():
-            same = pc.equal(named, name) if name.is_valid else pc.is_null(named)
-            found.append((name.as_py(), rows.filter(same)))
-        return found
 
     def _send(self, topic: str, rows: pa.RecordBatch) -> np.ndarray:
         messages = np.zeros(rows.num_rows, to.MESSAGE)
@@ -73,8 +57,7 @@ class Sender:
             chosen = rows.column(self.sink.partition_field).fill_null(-1)
             messages["partition"] = chosen.to_numpy(zero_copy_only=False)
         elif self.sink.partitioner == "keep":
-            came = column(rows, "stamp").field("part").cast(pa.int32()).fill_null(-1)
-            messages["partition"] = came.to_numpy(zero_copy_only=False)
+            messages["partition"] = _came_from(rows)
         # The arrays whose memory is pointed into live until librdkafka has copied from it.
         value = rows.column("value")
         messages["value"], messages["size"] = addresses(value)
@@ -98,21 +81,30 @@ class Sender:
         micros = moments.cast(pa.int64()).fill_null(0)
         return micros.to_numpy(zero_copy_only=False) // 1000
 
-    def _refuse(self, topic: str, rows: pa.RecordBatch, bad: np.ndarray, codes: np.ndarray) -> None:
-        worst = next((int(c) for c in codes if c not in _REFUSED_ALONE), None)
-        if worst == KafkaError._UNKNOWN_PARTITION:
+    def _check(self, topic: str, codes: np.ndarray) -> None:
+        bad = codes[codes != 0]
+        if (bad == KafkaError._UNKNOWN_PARTITION).any():
             raise WriteError(
                 f"the topic {topic} does not have all the partitions that records name",
                 who=WHO,
                 fix="give it as many partitions as the topic it mirrors",
             )
-        if worst is not None:
-            raise failure(worst)
-        reasons = [lib().err2str(int(code)).decode() for code in codes]
-        self._reject(rows.take(pa.array(bad)), reasons)
+        if len(bad):
+            raise failure(int(bad[0]))
 
-    def _reject(self, rows: pa.RecordBatch, reasons: list[str]) -> None:
-        self.rejected.append(Rejected(rows, reasons))
+
+def _came_from(rows: pa.RecordBatch) -> np.ndarray:
+    parts = column(rows, "stamp").field("part")
+    try:
+        return parts.cast(pa.int32()).fill_null(-1).to_numpy(zero_copy_only=False)
+    except pa.ArrowInvalid as error:
+        raise WriteError(
+            "the rows do not come from partitions of Kafka",
+            who=WHO,
+            expected="a number in stamp.part",
+            got=str(error),
+            fix="drop partitioner=keep",
+        ) from None
 
 
 def addresses(values: pa.Array) -> tuple[np.ndarray, np.ndarray]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 import warnings
 from collections.abc import Mapping
 
@@ -115,3 +116,14 @@ def check_servers(value: str) -> str | None:
         if not colon or not host or not port.isdigit():
             return "must be host:port, several with commas between"
     return None
+
+
+TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+"""What Kafka takes for the name of a topic."""
+
+
+def check_topic(value: str) -> str | None:
+    """A check for `topic`."""
+    if TOPIC.fullmatch(value):
+        return None
+    return "must be a name of a topic: letters, digits, dots, underscores, hyphens; 249 at most"

@@ -19,7 +19,7 @@ from penstock.contracts import (
 )
 from penstock.contracts.envelope import HEADERS, STAMP, TIMESTAMP
 from penstock.contracts.errors import OptionError, SchemaError
-from penstock_kafka.settings import check_passed, check_servers
+from penstock_kafka.settings import check_passed, check_servers, check_topic
 
 
 @connector
@@ -32,7 +32,9 @@ class KafkaSink(Sink):
         example="broker-1:9092,broker-2:9092",
     )
     topic: str | None = option(
-        default=None, doc="The topic to write; with topic_field, where that column is null."
+        default=None,
+        doc="The topic to write; with topic_field, where that column is null.",
+        check=check_topic,
     )
     topic_field: str | None = option(default=None, doc="The column that names each record's topic.")
     partition_field: str | None = option(
@@ -138,13 +140,6 @@ class KafkaSink(Sink):
             elif f.name == "_pen":
                 taken.append(f)
         return pa.schema(taken)
-
-    def begin(self, batch: Batch) -> bool:
-        if self.delivery == "exactly-once" and batch.partitions is not None:
-            from penstock_kafka.layout import keep_layout
-
-            keep_layout(self, batch)
-        return False
 
     def open(self, batch: Batch, partition: int, attempt: int, schema: pa.Schema) -> Writer:
         from penstock_kafka.writer import open_writer

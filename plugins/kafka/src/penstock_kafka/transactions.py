@@ -10,24 +10,36 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from typing import Any
 
 import pyarrow as pa
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from attrs import asdict
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from penstock.contracts import Batch, Context, Receipt, Writer
-from penstock.contracts.errors import LayoutError, WriteError
+from penstock.contracts import Batch, Context, Receipt, Rejected, Writer
+from penstock.contracts.errors import EphemeralWriteError, LayoutError, PenstockError, WriteError
 from penstock_kafka import clients
-from penstock_kafka.faults import settings_fault, write_fault
+from penstock_kafka.faults import kafka_error, settings_fault, write_fault
 from penstock_kafka.patience import patiently
 from penstock_kafka.producer import ColumnProducer
 from penstock_kafka.records import Sender
+from penstock_kafka.refusals import Rule, sort_out
 from penstock_kafka.settings import revealed
 from penstock_kafka.sink import KafkaSink
 from penstock_kafka.who import WHO
 from penstock_kafka.writer import settings
 
 log = logging.getLogger("penstock.kafka")
+_ENDED = {
+    KafkaError._FENCED,
+    KafkaError._STATE,
+    KafkaError.INVALID_PRODUCER_EPOCH,
+    KafkaError.PRODUCER_FENCED,
+    KafkaError.INVALID_PRODUCER_ID_MAPPING,
+    KafkaError.INVALID_TXN_STATE,
+}
+"""What a producer hears whose transaction another has ended: the broker, or a newer holder."""
 
 
 def base_name(ctx: Context) -> str:
@@ -47,8 +59,8 @@ def base_name(ctx: Context) -> str:
 
 def marker(sink: KafkaSink, number: int, partitions: int | None) -> TopicPartition:
     """The offset that says: all batches up to this number are written."""
-    noted = json.dumps({"batch": number, "partitions": partitions})
-    return TopicPartition(str(sink.topic), 0, number + 1, noted)
+    noted = {"batch": number, "partitions": partitions, "rule": asdict(Rule.of(sink))}
+    return TopicPartition(str(sink.topic), 0, number + 1, json.dumps(noted))
 
 
 def read_marker(sink: KafkaSink, consumer: Consumer) -> tuple[int, dict[str, Any]]:
@@ -126,15 +138,30 @@ def open_transaction(sink: KafkaSink, batch: Batch, partition: int) -> Writer:
         holder = make()
     if holder.done >= batch.number:
         _same_layout(holder, batch)
+        rule = holder.noted.get("rule") if holder.done == batch.number else None
         clients.hand_back(key, holder)
-        return SkippingWriter()
+        return SkippingWriter(sink, Rule(**rule) if rule else Rule.of(sink))
     if made:
+        if partition == 0:
+            _look_for_gap(holder, batch)
         try:
             _begin_or_raise(sink, holder, batch)
         except BaseException:
             holder.close()
             raise
     return TransactionWriter(sink, batch, holder, key)
+
+
+def _look_for_gap(holder: Holder, batch: Batch) -> None:
+    """Of the first task's share only: a batch may have more tasks than all before it."""
+    if holder.done < 0 < batch.number:
+        log.warning(
+            "kafka: no earlier batch of %s is noted, and this is batch %d: either the sink is new "
+            "in this query, or it rested for longer than the broker keeps offsets "
+            "(offsets.retention.minutes); then a batch in doubt is written again",
+            batch.ctx.node,
+            batch.number,
+        )
 
 
 def _begin(sink: KafkaSink, holder: Holder, batch: Batch) -> bool:
@@ -156,22 +183,16 @@ def _begin_or_raise(sink: KafkaSink, holder: Holder, batch: Batch) -> None:
 
 
 def _same_layout(holder: Holder, batch: Batch) -> None:
-    was = holder.noted.get("partitions")
-    if holder.done == batch.number and None not in (was, batch.partitions):
-        try:
-            refuse_other_layout(batch, was)
-        except LayoutError:
-            holder.close()
-            raise
-
-
-def refuse_other_layout(batch: Batch, was: Any) -> None:
     """Skipping by partition on another layout would lose and double records at once.
 
     Raises:
         LayoutError: the batch is replayed with another number of partitions.
     """
-    if was != batch.partitions:
+    was = holder.noted.get("partitions")
+    if holder.done == batch.number and None not in (was, batch.partitions):
+        if was == batch.partitions:
+            return
+        holder.close()
         raise LayoutError(
             f"batch {batch.number} is replayed with another number of partitions",
             who=WHO,
@@ -190,13 +211,14 @@ class TransactionWriter(Writer):
         self.holder = holder
         self.key = key
         self.over = False
+        self.began = time.monotonic()
         self.sender = Sender(sink, holder.producer)
 
     def write(self, rows: pa.RecordBatch) -> None:
         try:
             self.sender.send(rows)
         except KafkaException as error:
-            raise write_fault("writing", error) from None
+            raise self._fault("writing", error) from None
 
     def close(self) -> Receipt:
         try:
@@ -204,9 +226,10 @@ class TransactionWriter(Writer):
         except KafkaException as error:
             # In doubt: the next attempt opens the id, which settles it, and looks.
             self._leave()
-            raise write_fault("committing the transaction", error) from None
+            raise self._fault("committing the transaction", error) from None
         self.holder.done = self.batch.number
-        self.holder.noted = {"batch": self.batch.number, "partitions": self.batch.partitions}
+        mark = marker(self.sink, self.batch.number, self.batch.partitions)
+        self.holder.noted = json.loads(mark.metadata)
         self.over = True
         clients.hand_back(self.key, self.holder)
         return self.sender.receipt()
@@ -220,22 +243,43 @@ class TransactionWriter(Writer):
             log.warning("%s", write_fault("aborting the transaction", error))
         self._leave()
 
+    def _fault(self, doing: str, error: KafkaException) -> PenstockError:
+        took, most = time.monotonic() - self.began, self.sink.transaction_timeout
+        if took < most or kafka_error(error).code() not in _ENDED:
+            return write_fault(doing, error)
+        return EphemeralWriteError(
+            f"the broker ended the transaction of a share that took {took:.0f} s",
+            who=WHO,
+            expected=f"at most transaction_timeout={most:g} s",
+            got=kafka_error(error).str(),
+            fix="raise transaction_timeout if shares take this long, or make batches smaller "
+            "(max_rows); it is tried again",
+        )
+
     def _leave(self) -> None:
         self.over = True
         self.holder.close()
 
 
 class SkippingWriter(Writer):
-    """Takes the rows of a share that an earlier attempt has committed."""
+    """Takes the rows of a share that an earlier attempt has committed.
 
-    def __init__(self) -> None:
+    What that attempt refused is refused again: nobody may have heard of it.
+    """
+
+    def __init__(self, sink: KafkaSink, rule: Rule) -> None:
+        self.sink = sink
+        self.rule = rule
         self.rows = 0
+        self.rejected: list[Rejected] = []
 
     def write(self, rows: pa.RecordBatch) -> None:
-        self.rows += rows.num_rows
+        good, refused = sort_out(self.sink, self.rule, rows)
+        self.rows += sum(some.num_rows for _, some in good)
+        self.rejected += refused
 
     def close(self) -> Receipt:
-        return Receipt(rows=self.rows, payload={"skipped": True})
+        return Receipt(self.rows, {"skipped": True}, tuple(self.rejected))
 
     def abort(self) -> None:
         """Nothing was begun."""
