@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import logging
 import posixpath
 import stat as stat_module
@@ -12,11 +11,17 @@ from typing import TYPE_CHECKING, TypeVar
 
 from attrs import evolve, frozen
 
-from penstock.contracts.errors import DataLossError, EphemeralReadError, ReadError, WriteError
+from penstock.contracts.errors import (
+    DataLossError,
+    EphemeralReadError,
+    EphemeralWriteError,
+    ReadError,
+    WriteError,
+)
 from penstock_localfile.engine.names import safe, shown
 from penstock_localfile.engine.storage import Entry, Readable, Storage, Writable, permissions
 from penstock_remotefile.listing import listed
-from penstock_remotefile.login import Login, pool
+from penstock_remotefile.login import Login, is_lost, pool
 from penstock_remotefile.transfer import Download, Upload
 
 if TYPE_CHECKING:
@@ -34,6 +39,11 @@ class SftpStorage(Storage):
     login: Login
     root: str
     retries: int
+
+    @property
+    def open_at_once(self) -> int:
+        """Each file under way holds a connection; one is left for everything else."""
+        return max(1, self.login.connections - 1)
 
     @property
     def origin(self) -> str:
@@ -118,14 +128,10 @@ class SftpStorage(Storage):
         def move(sftp: paramiko.SFTPClient) -> None:
             source, target = self._at(old), there._at(new)
             try:
-                sftp.posix_rename(source, target)
+                _replace(sftp, source, target)
             except FileNotFoundError:
                 # A repeated call after a lost answer: the first one did it.
                 sftp.stat(target)
-            except OSError as error:
-                if error.errno is not None or "unsupported" not in str(error).lower():
-                    raise
-                sftp.rename(source, target)
 
         self._change(move, new)
 
@@ -225,6 +231,8 @@ class SftpStorage(Storage):
             ) from error
         except OSError as error:
             raise WriteError(f"the server cannot write: {error}", got=shown(path)) from error
+        except EphemeralReadError as error:
+            raise EphemeralWriteError(error.message, got=error.got, fix=error.fix) from error
 
     def _call(self, do: Callable[[paramiko.SFTPClient], T]) -> T:
         """Do something on a connection; once more, and again, after a lost one."""
@@ -238,26 +246,39 @@ class SftpStorage(Storage):
                     except (FileNotFoundError, PermissionError) as error:
                         failed: OSError = error  # the connection itself is well: keep it
                 raise failed
-            except EphemeralReadError:
-                if attempt == self.retries:
+            except (EOFError, OSError, paramiko.SSHException, EphemeralReadError) as error:
+                if not is_lost(error):
                     raise
-            except (EOFError, TimeoutError, ConnectionError, paramiko.SSHException) as error:
                 if attempt == self.retries:
+                    if isinstance(error, EphemeralReadError):
+                        raise
                     raise EphemeralReadError(
                         f"the connection was lost: {error or type(error).__name__}",
                         got=self.login.address,
                     ) from error
-            except OSError as error:
-                if error.errno not in (errno.EPIPE, errno.ECONNRESET) and str(error) != (
-                    "Socket is closed"
-                ):
-                    raise
-                if attempt == self.retries:
-                    raise EphemeralReadError(
-                        "the connection was lost", got=self.login.address
-                    ) from error
             time.sleep(min(0.2 * 2**attempt, 5.0))
         raise AssertionError("not reached")
+
+
+def _replace(sftp: paramiko.SFTPClient, source: bytes, target: bytes) -> None:
+    try:
+        sftp.posix_rename(source, target)
+        return
+    except OSError as error:
+        if error.errno is not None or "unsupported" not in str(error).lower():
+            raise
+    try:
+        sftp.rename(source, target)
+    except OSError as refused:
+        sftp.stat(source)
+        try:
+            sftp.stat(target)
+        except FileNotFoundError:
+            raise refused from None
+        # A plain rename never replaces: the old file has to go first. A kill in between leaves
+        # the new one under its temporary name, and whoever repeats this gives it its own.
+        sftp.remove(target)
+        sftp.rename(source, target)
 
 
 def _entry(path: bytes, attributes: paramiko.SFTPAttributes) -> Entry:

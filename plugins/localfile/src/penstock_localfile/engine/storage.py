@@ -61,6 +61,9 @@ class Storage(ABC):
     seeks: bool = False
     """Whether an open file can be read back and forth; else such a format takes a whole copy."""
 
+    open_at_once: int = 100
+    """How many files one task may write at a time."""
+
     @property
     @abstractmethod
     def origin(self) -> str:
