@@ -18,8 +18,15 @@ from penstock.contracts.errors import (
     ReadError,
     WriteError,
 )
-from penstock_localfile.engine.names import safe, shown
-from penstock_localfile.engine.storage import Entry, Readable, Storage, Writable, permissions
+from penstock_localfile.engine.names import below, safe, shown
+from penstock_localfile.engine.storage import (
+    Entry,
+    Readable,
+    Skip,
+    Storage,
+    Writable,
+    permissions,
+)
 from penstock_remotefile.listing import listed
 from penstock_remotefile.login import Login, is_lost, pool
 from penstock_remotefile.transfer import Download, Upload
@@ -50,7 +57,9 @@ class SftpStorage(Storage):
         """The URL of the folder, without a user's password."""
         return f"sftp://{self.login.user}@{self.login.address}{shown(self.root.encode())}"
 
-    def walk(self, below: bytes = b"", *, recursive: bool = True) -> Iterator[Entry]:
+    def walk(
+        self, below: bytes = b"", *, recursive: bool = True, skip: Skip | None = None
+    ) -> Iterator[Entry]:
         """The regular files below a folder."""
         boundary = self._look(lambda sftp: sftp.normalize(self._at(b"")), b"")
         waiting = [below]
@@ -65,7 +74,7 @@ class SftpStorage(Storage):
                 path = folder + b"/" + name if folder else name
                 mode = attributes.st_mode or 0
                 if stat_module.S_ISDIR(mode):
-                    if recursive:
+                    if recursive and not (skip and skip(path)):
                         waiting.append(path)
                 elif stat_module.S_ISREG(mode):
                     yield _entry(path, attributes)
@@ -138,6 +147,11 @@ class SftpStorage(Storage):
     def beside(self, folder: str) -> SftpStorage:
         """Another folder of this server."""
         return evolve(self, root=posixpath.join(self.root, folder))
+
+    def below(self, folder: str) -> str | None:
+        """Where such a folder lies."""
+        plain = posixpath.normpath
+        return below(plain(self.root), plain(posixpath.join(self.root, folder)))
 
     def remove(self, path: bytes) -> None:
         """Remove a file."""
