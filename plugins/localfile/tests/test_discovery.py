@@ -2,9 +2,10 @@ import os
 import socket
 
 import pytest
+from attrs import evolve
 
 from penstock.contracts import Context, Limit
-from penstock.contracts.errors import ReadError
+from penstock.contracts.errors import OptionError, ReadError
 from penstock_localfile.engine import afterwards
 from penstock_localfile.engine.discovery import Discovery, Rules
 from penstock_localfile.engine.ledger import Ledger
@@ -74,6 +75,38 @@ def test_a_file_without_its_marker_is_left_alone(folder):
     assert taken() == [("b", 1)]
     put("a.ready", b"")
     assert taken() == [("b", 1), ("a", 1)]
+
+
+def test_a_file_listed_before_its_marker_is_not_read_half(folder):
+    """The rest of the file and its marker come while the folder is being listed."""
+    _, put, taken = looking(folder, marker=".ready")
+    put("a", b"half")
+    storage, complete = LocalStorage(str(folder)), iter([True])
+
+    class Uploading(LocalStorage):
+        def walk(self, *args, **more):
+            yield from storage.walk(*args, **more)
+            if next(complete, False):
+                put("a", b"half and half")
+                put("a.ready", b"")
+
+    ledger = Ledger(None, "test")
+    found = Discovery(Uploading(str(folder)), Rules(marker=".ready"), ledger)
+    for _ in range(2):
+        found.look()
+    assert [f.entry.size for f in ledger.from_on(0)] == [13]
+
+
+def test_a_minimum_age_needs_a_time(folder):
+    class Timeless(LocalStorage):
+        def walk(self, *args, **more):
+            return (evolve(e, modified=0) for e in super().walk(*args, **more))
+
+    (folder / "a").write_bytes(b"x")
+    found = Discovery(Timeless(str(folder)), Rules(min_age=10), Ledger(None, "test"))
+    with pytest.raises(ReadError, match="does not tell") as caught:
+        found.look()
+    assert "stable or marker" in str(caught.value)
 
 
 def test_a_file_that_still_grows_is_left_alone(folder):
@@ -224,6 +257,37 @@ def test_the_archive_may_lie_elsewhere(folder, ctx, tmp_path):
     assert not (folder / "a").exists()
 
 
+@pytest.mark.parametrize("place", ["done", "./done", "deep/../done", "{root}/done", "{link}/done"])
+def test_an_archive_inside_the_folder_is_not_read_again(folder, ctx, tmp_path, place):
+    (folder / "deep").mkdir()
+    (folder / "a").write_bytes(b"1\n")
+    (tmp_path / "link").symlink_to(folder)
+    archive = place.format(root=folder, link=tmp_path / "link")
+    source = LocalFiles(path=str(folder), recursive=True, after="archive", archive=archive)
+    _, end = drained(source, ctx, folder)
+    planner = source.planner(ctx)
+    assert planner.latest(end, Limit()) == end
+    planner.close()
+    assert (folder / "done" / "a").read_bytes() == b"1\n"
+
+
+def test_the_folder_itself_is_no_archive(folder, ctx):
+    with pytest.raises(OptionError, match="the archive is the folder that is read"):
+        LocalFiles(path=str(folder), after="archive", archive="deep/..").planner(ctx)
+
+
+def test_a_listing_does_not_look_into_what_it_leaves_out(folder):
+    for name in (".archive/a", "_b/c", "done/d", "in/e"):
+        (folder / name).parent.mkdir()
+        (folder / name).write_bytes(b"x")
+    looked = []
+    rules = Rules(recursive=True, below="done")
+    skip = lambda path: looked.append(path) or rules.skips(path)  # noqa: E731
+    found = [e.path for e in LocalStorage(str(folder)).walk(skip=skip)]
+    assert found == [b"in/e"]
+    assert sorted(looked) == [b".archive", b"_b", b"done", b"in"]
+
+
 def test_a_name_that_comes_again_does_not_erase_the_archive(folder, ctx):
     source = LocalFiles(path=str(folder), after="archive", changed="reprocess")
     planner = source.planner(ctx)
@@ -263,6 +327,38 @@ def test_settling_goes_on_after_a_kill_in_between(folder, ctx, monkeypatch, afte
     assert again.latest(end, Limit()) == end
     again.close()
     assert not any((folder / f"{i}").exists() for i in range(3))
+
+
+@pytest.mark.parametrize("after", ["delete", "archive", "rename"])
+@pytest.mark.parametrize("steps", [1, 2])
+def test_no_marker_is_left_by_a_kill_in_between(folder, ctx, monkeypatch, after, steps):
+    (folder / "a").write_bytes(b"1\n")
+    (folder / "a.ok").write_bytes(b"")
+    source = LocalFiles(path=str(folder), after=after, marker=".ok")
+    planner = source.planner(ctx)
+    end = planner.latest(planner.initial(), Limit())
+
+    left = iter(range(steps - 1))
+
+    def then_die(change):
+        def changed(*args, **more):
+            change(*args, **more)
+            if next(left, None) is None:
+                raise Killed
+
+        return changed
+
+    with monkeypatch.context() as patch:
+        for name in ("remove", "rename"):
+            patch.setattr(LocalStorage, name, then_die(getattr(LocalStorage, name)))
+        with pytest.raises(Killed):
+            planner.durable(end)
+    planner.close()
+    again = source.planner(ctx)
+    assert again.latest(end, Limit()) == end
+    again.close()
+    assert not (folder / "a").exists()
+    assert not (folder / "a.ok").exists()
 
 
 def test_a_file_replaced_after_it_was_read_stays(folder, ctx, caplog):

@@ -13,11 +13,12 @@ from penstock.contracts import Batch, Context, Limit, Secret
 from penstock.contracts.errors import (
     DataLossError,
     EphemeralReadError,
+    EphemeralWriteError,
     OptionError,
     ReadError,
     WriteError,
 )
-from penstock_remotefile.login import close_all, fingerprint
+from penstock_remotefile.login import close_all, fingerprint, pool
 from penstock_remotefile.sink import RemoteFileSink
 from penstock_remotefile.source import RemoteFiles
 
@@ -262,6 +263,34 @@ def test_a_batch_is_written_once_by_sftp(sshd, folder):
     sink.finish(batch, write(sink, batch, [b"again"], attempt=1))
     assert [p.read_bytes() for p in visible(folder)] == [b"a\n", b"b\nc\n"]
     assert not [p for p in (folder / "out" / ".penstock").rglob("tmp/*/*") if p.is_file()]
+
+
+@pytest.mark.parametrize("connections", [1, 2, 3])
+def test_many_folders_need_no_more_connections_than_there_are(sshd, folder, connections):
+    wanted = {"partition_by": ["day"], "connections": connections, "timeout": 3, "retries": 0}
+    sink = RemoteFileSink(**options(sshd, folder / "out", **wanted))
+    days = [str(i % 5) for i in range(20)]
+    rows = pa.record_batch({"value": [b"%d" % i for i in range(20)], "day": days})
+    batch = Batch(Context(query="q", node="n"), 0)
+    writer = sink.open(batch, 0, 0, rows.schema)
+    for at in range(0, 20, 10):
+        writer.write(rows.slice(at, 10))
+    sink.finish(batch, [writer.close()])
+    found = visible(folder)
+    assert {p.parent.name for p in found} == {f"day={n}" for n in range(5)}
+    lines = sorted(int(line) for p in found for line in p.read_bytes().split())
+    assert lines == list(range(20))
+
+
+def test_a_pool_without_a_free_connection_says_so(sshd, folder):
+    (folder / "a").write_bytes(b"x")
+    wanted = {"connections": 1, "timeout": 0.5, "retries": 0}
+    storage, _ = RemoteFiles(**options(sshd, folder, **wanted)).storage()
+    with pool(storage.login).client(), pytest.raises(EphemeralReadError, match="in use") as caught:
+        storage.stat(b"a")
+    assert "fix: raise connections" in str(caught.value)
+    with pool(storage.login).client(), pytest.raises(EphemeralWriteError, match="in use"):
+        storage.create(b"b")
 
 
 def test_a_dead_attempt_is_swept_by_sftp(sshd, folder):

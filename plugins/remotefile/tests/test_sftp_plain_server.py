@@ -34,7 +34,14 @@ class Doorman(paramiko.ServerInterface):
 
 
 class ShortAnswers(paramiko.SFTPHandle):
-    """Gives less than was asked for."""
+    """Gives less than was asked for, and may refuse one write."""
+
+    refuses = -1
+
+    def write(self, offset, data):
+        if offset <= self.refuses < offset + len(data):
+            return paramiko.sftp.SFTP_FAILURE
+        return super().write(offset, data)
 
     def read(self, offset, length):
         return super().read(offset, min(length, SHORT))
@@ -203,15 +210,43 @@ def test_files_are_published_once_without_posix_rename(options, tmp_path):
     assert visible() == [b"a" * 100_000 + b"\nb\n"]
 
 
-def test_a_name_that_is_taken_is_not_replaced_without_posix_rename(options, tmp_path):
+@pytest.mark.parametrize("at", [0, 1_000_000, 1_999_999])
+def test_a_write_refused_in_the_middle_leaves_no_file_with_a_hole(
+    options, tmp_path, monkeypatch, at
+):
+    monkeypatch.setattr(ShortAnswers, "refuses", at)
+    storage, _ = RemoteFiles(**options()).storage()
+    out = storage.create(b"large")
+    with pytest.raises(WriteError, match="cannot be written"):
+        fill(out)
+    monkeypatch.setattr(ShortAnswers, "refuses", -1)
+    out = storage.create(b"large")
+    fill(out)
+    assert (tmp_path / "files" / "large").read_bytes() == b"0123456789" * 200_000
+
+
+def fill(out):
+    for _ in range(100):
+        out.write(b"0123456789" * 2_000)
+    out.close()
+
+
+def test_a_name_that_is_taken_is_replaced_without_posix_rename(options, tmp_path):
     folder = tmp_path / "files"
     (folder / "new").write_bytes(b"new")
     (folder / "taken").write_bytes(b"old")
     storage, _ = RemoteFiles(**options()).storage()
+    storage.rename(b"new", b"taken")
+    assert (folder / "taken").read_bytes() == b"new"
+    storage.rename(b"new", b"taken")  # the answer to the first call was lost
+    assert (folder / "taken").read_bytes() == b"new"
+    assert [p.name for p in folder.iterdir()] == ["taken"]
+
+
+def test_a_name_under_way_that_is_gone_is_told_without_posix_rename(options):
+    storage, _ = RemoteFiles(**options()).storage()
     with pytest.raises(WriteError, match="the server cannot write"):
-        storage.rename(b"new", b"taken")
-    assert (folder / "taken").read_bytes() == b"old"
-    assert (folder / "new").read_bytes() == b"new"
+        storage.rename(b"nothing", b"new")
 
 
 def test_an_idle_connection_is_kept_alive(options, monkeypatch):

@@ -69,6 +69,8 @@ class LocalFiles(FileOptions, ReplayableSource, ReadsInSpark):
         path = self.path.removeprefix("file://")
         if os.path.isfile(path):
             root, name = os.path.split(path)
-            return LocalStorage(root or "."), self.rules(literal(name), named=True)
+            storage = LocalStorage(root or ".")
+            return storage, self.rules(storage, literal(name), named=True)
         root, pattern = divide(path)
-        return LocalStorage(root), self.rules(pattern)
+        storage = LocalStorage(root)
+        return storage, self.rules(storage, pattern)

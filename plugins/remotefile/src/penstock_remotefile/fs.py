@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ftplib
 import json
+import posixpath
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -22,8 +23,8 @@ from penstock.contracts.errors import (
     SetupError,
     WriteError,
 )
-from penstock_localfile.engine.names import safe, shown
-from penstock_localfile.engine.storage import Entry, Readable, Storage, Writable
+from penstock_localfile.engine.names import below, safe, shown
+from penstock_localfile.engine.storage import Entry, Readable, Skip, Storage, Writable
 
 _TIMES = ("mtime", "LastModified", "last_modified", "updated", "created", "modify")
 _TAGS = ("ETag", "etag", "md5Hash", "content_md5", "e_tag", "checksum")
@@ -75,7 +76,9 @@ class FsspecStorage(Storage):
             ) from error
         return fs, root.rstrip("/")
 
-    def walk(self, below: bytes = b"", *, recursive: bool = True) -> Iterator[Entry]:
+    def walk(
+        self, below: bytes = b"", *, recursive: bool = True, skip: Skip | None = None
+    ) -> Iterator[Entry]:
         """The files below a prefix."""
         fs, root = self._fs()
         top = root + "/" + below.decode() if below else root
@@ -147,6 +150,10 @@ class FsspecStorage(Storage):
         if "://" in folder:
             return evolve(self, url=folder)
         return evolve(self, url=f"{self.url.rstrip('/')}/{folder}")
+
+    def below(self, folder: str) -> str | None:
+        """Where such a prefix lies."""
+        return below(_plain(self.url), _plain(self.beside(folder).url))
 
     def remove(self, path: bytes) -> None:
         """Remove a file."""
@@ -282,6 +289,11 @@ class _Writing:
         """Complete it."""
         with self._storage._writing(self._path):
             self._file.close()
+
+
+def _plain(url: str) -> str:
+    scheme, _, path = url.partition("://")
+    return f"{scheme}://" + posixpath.normpath(path).lstrip("/")
 
 
 def _is_flat(fs: Any) -> bool:

@@ -15,7 +15,7 @@ from attrs import frozen
 
 from penstock.contracts import Secret
 from penstock.contracts.errors import DataLossError, EphemeralReadError, ReadError
-from penstock_localfile.engine.storage import Entry, Readable, Storage
+from penstock_localfile.engine.storage import Entry, Readable, Skip, Storage
 
 _LATER = {408, 425, 429, 500, 502, 503, 504}
 
@@ -53,7 +53,9 @@ class HttpStorage(Storage):
         """The part of a stamp names the URL; the origin only the way."""
         return "http"
 
-    def walk(self, below: bytes = b"", *, recursive: bool = True) -> Iterator[Entry]:
+    def walk(
+        self, below: bytes = b"", *, recursive: bool = True, skip: Skip | None = None
+    ) -> Iterator[Entry]:
         """The URLs, with what the server says of them."""
         for url in self.urls:
             entry = self.stat(url.encode())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import errno
 import hashlib
 import os
 import socket
@@ -196,6 +197,17 @@ def _refused(what: str, expected: str, got: str) -> ReadError:
     )
 
 
+def is_lost(error: BaseException) -> bool:
+    """Whether an error is the connection's, not the server's answer: it may pass by itself."""
+    import paramiko
+
+    lasting = (FileNotFoundError, PermissionError)
+    gone = (EOFError, TimeoutError, ConnectionError, paramiko.SSHException, EphemeralReadError)
+    if isinstance(error, OSError) and not isinstance(error, (*lasting, *gone)):
+        return error.errno in (errno.EPIPE, errno.ECONNRESET) or str(error) == "Socket is closed"
+    return isinstance(error, gone)
+
+
 class Pool:
     """The open connections of this process to one server."""
 
@@ -207,8 +219,19 @@ class Pool:
 
     @contextlib.contextmanager
     def client(self) -> Iterator[paramiko.SFTPClient]:
-        """A connection; one that fails in use is closed, not kept."""
-        self._room.acquire()
+        """A connection; one that fails in use is closed, not kept.
+
+        Raises:
+            EphemeralReadError: all are in use for longer than `timeout`.
+        """
+        login = self._login
+        if not self._room.acquire(timeout=login.timeout):
+            raise EphemeralReadError(
+                "every connection of this process is in use",
+                expected=f"one of {login.connections} to {login.address} to be free within "
+                f"{login.timeout:g} s",
+                fix="raise connections",
+            )
         try:
             client = self._take() or self._login.connect()
             try:

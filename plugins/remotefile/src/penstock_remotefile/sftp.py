@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import logging
 import posixpath
 import stat as stat_module
@@ -12,11 +11,24 @@ from typing import TYPE_CHECKING, TypeVar
 
 from attrs import evolve, frozen
 
-from penstock.contracts.errors import DataLossError, EphemeralReadError, ReadError, WriteError
-from penstock_localfile.engine.names import safe, shown
-from penstock_localfile.engine.storage import Entry, Readable, Storage, Writable, permissions
+from penstock.contracts.errors import (
+    DataLossError,
+    EphemeralReadError,
+    EphemeralWriteError,
+    ReadError,
+    WriteError,
+)
+from penstock_localfile.engine.names import below, safe, shown
+from penstock_localfile.engine.storage import (
+    Entry,
+    Readable,
+    Skip,
+    Storage,
+    Writable,
+    permissions,
+)
 from penstock_remotefile.listing import listed
-from penstock_remotefile.login import Login, pool
+from penstock_remotefile.login import Login, is_lost, pool
 from penstock_remotefile.transfer import Download, Upload
 
 if TYPE_CHECKING:
@@ -36,11 +48,18 @@ class SftpStorage(Storage):
     retries: int
 
     @property
+    def open_at_once(self) -> int:
+        """Each file under way holds a connection; one is left for everything else."""
+        return max(1, self.login.connections - 1)
+
+    @property
     def origin(self) -> str:
         """The URL of the folder, without a user's password."""
         return f"sftp://{self.login.user}@{self.login.address}{shown(self.root.encode())}"
 
-    def walk(self, below: bytes = b"", *, recursive: bool = True) -> Iterator[Entry]:
+    def walk(
+        self, below: bytes = b"", *, recursive: bool = True, skip: Skip | None = None
+    ) -> Iterator[Entry]:
         """The regular files below a folder."""
         boundary = self._look(lambda sftp: sftp.normalize(self._at(b"")), b"")
         waiting = [below]
@@ -55,7 +74,7 @@ class SftpStorage(Storage):
                 path = folder + b"/" + name if folder else name
                 mode = attributes.st_mode or 0
                 if stat_module.S_ISDIR(mode):
-                    if recursive:
+                    if recursive and not (skip and skip(path)):
                         waiting.append(path)
                 elif stat_module.S_ISREG(mode):
                     yield _entry(path, attributes)
@@ -118,20 +137,21 @@ class SftpStorage(Storage):
         def move(sftp: paramiko.SFTPClient) -> None:
             source, target = self._at(old), there._at(new)
             try:
-                sftp.posix_rename(source, target)
+                _replace(sftp, source, target)
             except FileNotFoundError:
                 # A repeated call after a lost answer: the first one did it.
                 sftp.stat(target)
-            except OSError as error:
-                if error.errno is not None or "unsupported" not in str(error).lower():
-                    raise
-                sftp.rename(source, target)
 
         self._change(move, new)
 
     def beside(self, folder: str) -> SftpStorage:
         """Another folder of this server."""
         return evolve(self, root=posixpath.join(self.root, folder))
+
+    def below(self, folder: str) -> str | None:
+        """Where such a folder lies."""
+        plain = posixpath.normpath
+        return below(plain(self.root), plain(posixpath.join(self.root, folder)))
 
     def remove(self, path: bytes) -> None:
         """Remove a file."""
@@ -225,6 +245,8 @@ class SftpStorage(Storage):
             ) from error
         except OSError as error:
             raise WriteError(f"the server cannot write: {error}", got=shown(path)) from error
+        except EphemeralReadError as error:
+            raise EphemeralWriteError(error.message, got=error.got, fix=error.fix) from error
 
     def _call(self, do: Callable[[paramiko.SFTPClient], T]) -> T:
         """Do something on a connection; once more, and again, after a lost one."""
@@ -238,26 +260,39 @@ class SftpStorage(Storage):
                     except (FileNotFoundError, PermissionError) as error:
                         failed: OSError = error  # the connection itself is well: keep it
                 raise failed
-            except EphemeralReadError:
-                if attempt == self.retries:
+            except (EOFError, OSError, paramiko.SSHException, EphemeralReadError) as error:
+                if not is_lost(error):
                     raise
-            except (EOFError, TimeoutError, ConnectionError, paramiko.SSHException) as error:
                 if attempt == self.retries:
+                    if isinstance(error, EphemeralReadError):
+                        raise
                     raise EphemeralReadError(
                         f"the connection was lost: {error or type(error).__name__}",
                         got=self.login.address,
                     ) from error
-            except OSError as error:
-                if error.errno not in (errno.EPIPE, errno.ECONNRESET) and str(error) != (
-                    "Socket is closed"
-                ):
-                    raise
-                if attempt == self.retries:
-                    raise EphemeralReadError(
-                        "the connection was lost", got=self.login.address
-                    ) from error
             time.sleep(min(0.2 * 2**attempt, 5.0))
         raise AssertionError("not reached")
+
+
+def _replace(sftp: paramiko.SFTPClient, source: bytes, target: bytes) -> None:
+    try:
+        sftp.posix_rename(source, target)
+        return
+    except OSError as error:
+        if error.errno is not None or "unsupported" not in str(error).lower():
+            raise
+    try:
+        sftp.rename(source, target)
+    except OSError as refused:
+        sftp.stat(source)
+        try:
+            sftp.stat(target)
+        except FileNotFoundError:
+            raise refused from None
+        # A plain rename never replaces: the old file has to go first. A kill in between leaves
+        # the new one under its temporary name, and whoever repeats this gives it its own.
+        sftp.remove(target)
+        sftp.rename(source, target)
 
 
 def _entry(path: bytes, attributes: paramiko.SFTPAttributes) -> Entry:

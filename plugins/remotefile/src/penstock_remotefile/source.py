@@ -44,6 +44,14 @@ class RemoteFiles(RemotePlace, FileOptions, ReplayableSource):
                 raise OptionError("files behind HTTP can only be kept", got=f"after={self.after}")
         else:
             matcher(self.located()[1])
+            stored = self.scheme != "sftp" and self.after == "archive"
+            if stored and self.archive.startswith("/"):
+                raise OptionError(
+                    "a store has no absolute folders",
+                    expected="archive: a URL, or a folder below the root",
+                    got=f"archive={self.archive}",
+                    fix=f"give a whole URL: archive={self.scheme}://...",
+                )
 
     def schema(self) -> pa.Schema:
         """The envelope, or the columns of the format and `_pen`."""
@@ -79,14 +87,14 @@ class RemoteFiles(RemotePlace, FileOptions, ReplayableSource):
             urls = tuple(self.urls) or (self.url,)
             headers = tuple(sorted(self.headers.items()))
             web = HttpStorage(urls, headers, self.timeout, self.retries)
-            return web, self.rules("", named=True)
+            return web, self.rules(web, "", named=True)
         storage, pattern = self.storage()
         folder, _, name = self.url.rpartition("/")
         if not pattern and name and "://" in folder:
             above, _ = evolve(self, url=folder).storage()
             if _is_file(above, unquote(name).encode()):
-                return above, self.rules(literal(unquote(name)), named=True)
-        return storage, self.rules(pattern)
+                return above, self.rules(above, literal(unquote(name)), named=True)
+        return storage, self.rules(storage, pattern)
 
 
 @lru_cache(maxsize=64)

@@ -5,13 +5,20 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from penstock.contracts.errors import DataLossError, EphemeralReadError, ReadError, WriteError
+from penstock.contracts.errors import (
+    DataLossError,
+    EphemeralReadError,
+    EphemeralWriteError,
+    ReadError,
+    WriteError,
+)
 from penstock_localfile.engine.names import shown
 from penstock_localfile.engine.storage import Entry
-from penstock_remotefile.login import Login, pool
-from penstock_remotefile.pipeline import Pipeline
+from penstock_remotefile.login import Login, is_lost, pool
+from penstock_remotefile.pipeline import Pipeline, Sending
 
 if TYPE_CHECKING:
     import paramiko
@@ -133,58 +140,52 @@ class Upload:
 
     def __init__(self, login: Login, place: bytes, path: bytes, mode: int | None = None) -> None:
         self._path = path
-        self._size = 0
         self._stack = contextlib.ExitStack()
-        self._sftp = self._stack.enter_context(pool(login).client())
-        try:
-            self._file: Any = self._sftp.open(place, "wb", bufsize=1 << 18)
-        except OSError as error:
-            self._stack.__exit__(type(error), error, error.__traceback__)
-            raise WriteError(f"a file cannot be written: {error}", got=shown(path)) from error
-        self._file.set_pipelined(True)
-        if mode is not None:
-            with self._told():
+        self._file: Any = None
+        with self._told():
+            self._sftp = self._stack.enter_context(pool(login).client())
+            self._file = self._sftp.open(place, "wb", bufsize=0)
+            if mode is not None:
                 self._file.chmod(mode)
+            self._sending = Sending(self._sftp, self._file.handle)
 
     def write(self, data: bytes, /) -> int:
         """Take bytes."""
         with self._told():
-            self._file.write(data)
-        self._size += len(data)
+            self._sending.write(data)
         return len(data)
 
     def flush(self) -> None:
-        """Hand them to the server."""
-        with self._told():
-            self._file.flush()
+        """What does not fill a request waits for more; `close` sends it."""
 
     def close(self) -> None:
         """See that the server has all bytes, on disk where it can tell."""
         if self._file is None:
             return
         with self._told():
-            self._file.flush()
+            sent = self._sending.finish()
             _sync(self._sftp, self._file)
             there = self._file.stat().st_size
             self._file.close()
-            if there != self._size:
-                raise OSError(f"the server holds {there} of {self._size} bytes")
+            if there != sent:
+                raise OSError(f"the server holds {there} of {sent} bytes")
         self._file = None
         self._stack.close()
 
     @contextlib.contextmanager
-    def _told(self) -> Any:
+    def _told(self) -> Iterator[None]:
         import paramiko
 
         try:
             yield
-        except (EOFError, OSError, paramiko.SSHException) as error:
-            self._file._closed = True  # or paramiko flushes it once more when it is collected
-            self._file = None
+        except (EOFError, OSError, paramiko.SSHException, EphemeralReadError) as error:
+            if self._file is not None:
+                self._file._closed = True  # or paramiko closes it once more when it is collected
+                self._file = None
             broken = ConnectionError("broken")
             with contextlib.suppress(ConnectionError):
                 self._stack.__exit__(ConnectionError, broken, None)
-            raise WriteError(
+            raise (EphemeralWriteError if is_lost(error) else WriteError)(
                 f"a file cannot be written: {error or type(error).__name__}",
                 got=shown(self._path),
             ) from error
@@ -194,7 +195,6 @@ def _sync(sftp: paramiko.SFTPClient, file: Any) -> None:
     """Ask the server to put a file on disk, as OpenSSH can."""
     from paramiko.sftp import CMD_EXTENDED
 
-    sftp._finish_responses(file)
     try:
         sftp._request(CMD_EXTENDED, "fsync@openssh.com", file.handle)
     except OSError as error:

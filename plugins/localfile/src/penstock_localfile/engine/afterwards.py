@@ -66,6 +66,8 @@ class Afterwards:
         if now != file.entry:
             log.warning("%s has changed since it was read, and stays", shown(path))
             return
+        if self.marker:  # first: a kill in between leaves a file that the next run settles
+            storage.remove(path + self.marker.encode())
         if self.action == "delete":
             storage.remove(path)
         elif self.action == "rename":
@@ -78,8 +80,6 @@ class Afterwards:
             to = storage.beside(self.archive)
             target = path if to.stat(path) is None else path + _numbered(file)
             storage.rename(path, target, to=to)
-        if self.marker:
-            storage.remove(path + self.marker.encode())
 
 
 def _numbered(file: Logged) -> bytes:

@@ -47,11 +47,21 @@ class Rules:
 
     def leaves_out(self, path: bytes) -> bool:
         """Whether a path is not for us, whatever the pattern says."""
-        if self.below and path.startswith(self.below.encode() + b"/"):
-            return True
         if self.ending and path.endswith(self.ending.encode()):
             return True
-        return not self.hidden and any(hidden(name) for name in path.split(b"/"))
+        folder, _, name = path.rpartition(b"/")
+        return (not self.hidden and hidden(name)) or self.skips(folder)
+
+    def skips(self, folder: bytes) -> bool:
+        """Whether nothing below a folder is for us, so that nobody need look."""
+        if self.below and (folder + b"/").startswith(self.below.encode() + b"/"):
+            return True
+        return not self.hidden and any(hidden(name) for name in folder.split(b"/"))
+
+    @property
+    def deep(self) -> bool:
+        """Whether folders below the root are looked into."""
+        return self.recursive or "/" in self.pattern or "**" in self.pattern
 
 
 class Discovery:
@@ -90,10 +100,10 @@ class Discovery:
         ends (a batch read, AvailableNow) would otherwise never see such a file a second time.
         """
         self._ledger.verify()
-        ready = self._settled(self._ready(self._candidates()))
+        ready = self._settled(self._ready())
         if self._first and len(ready) < len(self._watched):
             self._pause(self._rules.stable)
-            ready = self._settled(self._ready(self._candidates()))
+            ready = self._settled(self._ready())
         self._first = False
         fresh = [entry for entry in ready if hash(entry) not in self._known]
         seen = self._ledger.find([entry.path for entry in fresh])
@@ -112,11 +122,10 @@ class Discovery:
 
     def _candidates(self) -> list[Entry]:
         rules = self._rules
-        deep = rules.recursive or "/" in rules.pattern or "**" in rules.pattern
         pattern = matcher(rules.pattern) if rules.pattern else None
         by_name = rules.recursive and "/" not in rules.pattern
         found = []
-        for entry in self._storage.walk(recursive=deep):
+        for entry in self._storage.walk(recursive=rules.deep, skip=rules.skips):
             path = entry.path
             if rules.leaves_out(path):
                 continue
@@ -125,19 +134,30 @@ class Discovery:
                 found.append(entry)
         return found
 
-    def _ready(self, entries: list[Entry]) -> list[Entry]:
-        if self._rules.marker:
-            suffix = self._rules.marker.encode()
-            marked = {
-                e.path[: -len(suffix)]
-                for e in self._storage.walk(recursive=True)
-                if e.path.endswith(suffix)
-            }
+    def _ready(self) -> list[Entry]:
+        rules = self._rules
+        # Markers first: a file listed before its marker may have been half there.
+        marked = self._marked() if rules.marker else None
+        entries = self._candidates()
+        if marked is not None:
+            suffix = rules.marker.encode()
             entries = [e for e in entries if e.path in marked and not e.path.endswith(suffix)]
-        if self._rules.min_age > 0:
-            latest = (self._clock() - self._rules.min_age) * 1e9
+        if rules.min_age > 0:
+            timeless = next((e for e in entries if not e.modified), None)
+            if timeless is not None:
+                raise ReadError(
+                    "min_age needs to know when a file was changed, and this system does not tell",
+                    got=shown(timeless.path),
+                    fix="use stable or marker",
+                )
+            latest = (self._clock() - rules.min_age) * 1e9
             entries = [e for e in entries if e.modified <= latest]
         return entries
+
+    def _marked(self) -> set[bytes]:
+        suffix = self._rules.marker.encode()
+        found = self._storage.walk(recursive=self._rules.deep, skip=self._rules.skips)
+        return {e.path[: -len(suffix)] for e in found if e.path.endswith(suffix)}
 
     def _settled(self, entries: list[Entry]) -> list[Entry]:
         if self._rules.stable <= 0:

@@ -21,7 +21,7 @@ from attrs import field, frozen
 from penstock.contracts import Batch, Receipt, Rejected, Writer
 from penstock.contracts.envelope import column
 from penstock.contracts.errors import OptionError, SchemaError, WriteError
-from penstock_localfile.engine.names import safe, shown
+from penstock_localfile.engine.names import safe, shown, unshown
 from penstock_localfile.engine.publishing import Published, Publisher
 from penstock_localfile.engine.routing import filled
 
@@ -219,4 +219,4 @@ class FilesWriter(Writer):
     def abort(self) -> None:
         """Remove what was written."""
         for made in self._made:
-            self._publisher.storage.remove(made.temporary.encode())
+            self._publisher.remove(unshown(made.temporary))

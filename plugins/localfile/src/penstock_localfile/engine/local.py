@@ -14,8 +14,15 @@ from typing import BinaryIO
 from attrs import frozen
 
 from penstock.contracts.errors import DataLossError, ReadError, WriteError
-from penstock_localfile.engine.names import safe, shown
-from penstock_localfile.engine.storage import Entry, Readable, Storage, Writable, permissions
+from penstock_localfile.engine.names import below, safe, shown
+from penstock_localfile.engine.storage import (
+    Entry,
+    Readable,
+    Skip,
+    Storage,
+    Writable,
+    permissions,
+)
 
 log = logging.getLogger("penstock.localfile")
 
@@ -33,7 +40,9 @@ class LocalStorage(Storage):
         """The folder's absolute path as a URL."""
         return "file:" + shown(os.fsencode(os.path.abspath(self.root)))
 
-    def walk(self, below: bytes = b"", *, recursive: bool = True) -> Iterator[Entry]:
+    def walk(
+        self, below: bytes = b"", *, recursive: bool = True, skip: Skip | None = None
+    ) -> Iterator[Entry]:
         """The regular files below a folder."""
         top = self._at(below) if below else os.fsencode(self.root)
         if not below and not os.path.isdir(top):
@@ -59,7 +68,7 @@ class LocalStorage(Storage):
                 for found in entries:
                     path = folder + b"/" + found.name if folder else found.name
                     if found.is_dir(follow_symlinks=False):
-                        if recursive:
+                        if recursive and not (skip and skip(path)):
                             waiting.append(path)
                         continue
                     entry = self._entry(found, path, boundary)
@@ -125,6 +134,11 @@ class LocalStorage(Storage):
     def beside(self, folder: str) -> LocalStorage:
         """Another folder of this machine."""
         return LocalStorage(os.path.join(self.root, folder))
+
+    def below(self, folder: str) -> str | None:
+        """Where such a folder lies, links followed."""
+        real = os.path.realpath
+        return below(real(self.root), real(os.path.join(self.root, folder)))
 
     def rename(self, old: bytes, new: bytes, *, to: Storage | None = None) -> None:
         """Give a file another name."""

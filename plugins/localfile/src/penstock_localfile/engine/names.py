@@ -65,6 +65,14 @@ def safe(path: bytes) -> bytes:
     return path
 
 
+def below(root: str, folder: str) -> str | None:
+    """A folder as seen from a root, both plain and absolute; `.`: the same, None: elsewhere."""
+    if folder == root:
+        return "."
+    inside = root.rstrip("/") + "/"
+    return folder[len(inside) :] if folder.startswith(inside) else None
+
+
 def hidden(name: bytes) -> bool:
     """Whether readers pass over a file or folder of this name, as Spark's do."""
     return name.startswith((b".", b"_"))

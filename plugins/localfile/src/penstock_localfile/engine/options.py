@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any, Literal
 
 from penstock.contracts import Configured, at_least, connector, option
@@ -180,9 +179,15 @@ class FileOptions(Configured):
             return TextLinesFormat(*common, trusted=self.utf8 == "trust")
         return LinesFormat(*common)
 
-    def rules(self, pattern: str, *, named: bool = False) -> Rules:
+    def rules(self, storage: Storage, pattern: str, *, named: bool = False) -> Rules:
         """What makes a file ready; `named`: the user named one file."""
-        inside = self.after == "archive" and not os.path.isabs(self.archive)
+        archive = storage.below(self.archive) if self.after == "archive" else None
+        if archive == ".":
+            raise OptionError(
+                "the archive is the folder that is read",
+                expected="another folder, or one below it",
+                got=f"archive={self.archive}",
+            )
         return Rules(
             pattern=pattern,
             recursive=self.recursive,
@@ -192,7 +197,7 @@ class FileOptions(Configured):
             stable=self.stable,
             order=self.order,
             changed=self.changed,
-            below=self.archive if inside else "",
+            below=archive or "",
             ending=self.suffix if self.after == "rename" else "",
         )
 

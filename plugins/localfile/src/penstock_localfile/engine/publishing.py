@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from attrs import frozen
 
 from penstock.contracts import Batch, Receipt
-from penstock.contracts.errors import WriteError
+from penstock.contracts.errors import EphemeralError, WriteError
 from penstock.contracts.points import reached
 from penstock_localfile.engine.names import hidden, safe, shown, unshown
 from penstock_localfile.engine.storage import Storage, read_whole, write_atomically
@@ -101,6 +101,13 @@ class Publisher:
         """A name no other attempt has."""
         unique = uuid.uuid4().hex
         return self._tmp(batch) + f"/{partition}-{attempt}-{unique}".encode()
+
+    def remove(self, temporary: bytes) -> None:
+        """Remove a temporary file of an attempt that gives up; a server that is gone is borne."""
+        try:
+            self.storage.remove(temporary)
+        except EphemeralError as error:
+            log.warning("%s is left to be swept: %s", shown(temporary), error.message)
 
     def finish(self, batch: Batch, receipts: Sequence[Receipt]) -> None:
         """Decide the batch by its manifest, then name its files; once decided, only the latter."""

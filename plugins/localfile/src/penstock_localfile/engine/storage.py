@@ -7,10 +7,14 @@ the storage's root, with `/` between names: names are hostile and need not be UT
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Protocol
 
 from attrs import frozen
+
+
+Skip = Callable[[bytes], bool]
+"""Whether a folder below the root is of no interest."""
 
 
 @frozen
@@ -61,16 +65,22 @@ class Storage(ABC):
     seeks: bool = False
     """Whether an open file can be read back and forth; else such a format takes a whole copy."""
 
+    open_at_once: int = 100
+    """How many files one task may write at a time."""
+
     @property
     @abstractmethod
     def origin(self) -> str:
         """A name for this root that stays the same for ever: the origin of stamps."""
 
     @abstractmethod
-    def walk(self, below: bytes = b"", *, recursive: bool = True) -> Iterator[Entry]:
+    def walk(
+        self, below: bytes = b"", *, recursive: bool = True, skip: Skip | None = None
+    ) -> Iterator[Entry]:
         """The regular files below a folder, in any order; nothing if the folder is missing.
 
         Must not leave the root: a symbolic link that points outside is passed over with a warning.
+        May leave out the folders that `skip` names, and should where that saves a request.
 
         Raises:
             ReadError: the root is missing or may not be listed.
@@ -113,6 +123,10 @@ class Storage(ABC):
     def beside(self, folder: str) -> Storage:
         """Another root on the same system: an absolute folder, or one below this root."""
         raise self.read_only()
+
+    def below(self, folder: str) -> str | None:
+        """Where the root that `beside` gives lies below this one; `.`: here; None: elsewhere."""
+        return None
 
     def remove(self, path: bytes) -> None:
         """Remove a file; no matter if it is not there."""

@@ -13,13 +13,11 @@ from attrs import define, frozen
 from penstock.contracts import Batch, Receipt, Rejected, Writer
 from penstock.contracts.errors import WriteError
 from penstock_localfile.engine.encodings import Counting, Encoding, Sheet, packing
-from penstock_localfile.engine.names import safe, shown
+from penstock_localfile.engine.names import safe, shown, unshown
 from penstock_localfile.engine.packed import ENDINGS, Packed
 from penstock_localfile.engine.publishing import Published, Publisher, short_id
 from penstock_localfile.engine.routing import Layout, filled
 from penstock_localfile.engine.storage import Writable
-
-_OPEN_AT_ONCE = 100
 
 
 @frozen
@@ -114,16 +112,16 @@ class ShareWriter(Writer):
         for file in self._open.values():
             with suppress(WriteError):  # a full disk fails the close too; the file goes anyway
                 file.file.close()
-            self._publisher.storage.remove(file.temporary)
+            self._publisher.remove(file.temporary)
         for done in self._done:
-            self._publisher.storage.remove(done.temporary.encode())
+            self._publisher.remove(unshown(done.temporary))
 
     def _at(self, folder: str, schema: pa.Schema) -> _Open:
         found = self._open.get(folder)
         if found is not None:
             self._open.move_to_end(folder)
             return found
-        if len(self._open) >= _OPEN_AT_ONCE:
+        if len(self._open) >= self._publisher.storage.open_at_once:
             self._complete(next(iter(self._open)))
         roll = self._rolls.get(folder, 0)
         self._rolls[folder] = roll + 1
