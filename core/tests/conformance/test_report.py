@@ -80,6 +80,17 @@ def test_a_waiver_is_told_with_its_reason(good):
     assert "waived conformance clauses" in good[0].output
 
 
+def test_a_run_over_several_processes_reports_every_clause_and_waiver(good, tmp_path):
+    file = tmp_path / "test_form.py"
+    file.write_text(textwrap.dedent(GOOD))
+    report = run("form", tests=file, seed=5, arguments=["-n", "2"])
+    assert report.counts == good[0].counts
+    assert [each.clause for each in report.outcomes] == [each.clause for each in good[0].outcomes]
+    assert "TestForm COD-12 narrowed, it decodes the same columns: nobody narrows it" in (
+        report.output
+    )
+
+
 def test_what_is_declared_cannot_be_skipped(bad):
     report, found = bad
     failed = found["TestNoServer", "SRC-20"]
