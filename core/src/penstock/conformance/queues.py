@@ -174,8 +174,8 @@ class QueueClauses:
 
     @clause("QUE-13", "closing frees threads, sockets and the broker's consumer")
     def test_que_13_leaks(self, rig: Rig) -> None:
-        """After `close()` no thread, socket or file is left, messages are free for others at
-        once, and a second `close()` does no harm."""
+        """After `close()` no thread, socket, file or child process is left, messages are free
+        for others at once, and a second `close()` does no harm."""
         oracle, _ = rig.filled(ROWS)
         rig.queue().consumer(rig.ctx(), 0).close()
         with held(rig.case.patience):

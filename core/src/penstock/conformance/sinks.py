@@ -202,7 +202,8 @@ class SinkClauses:
 
     @clause("SNK-12", "closing and aborting free what was opened")
     def test_snk_12_leaks(self, rig: Rig) -> None:
-        """After `close` or `abort` no thread, socket or file of the writer is left."""
+        """After `close` or `abort` no thread, socket, file or child process of the writer is
+        left."""
         _, shares = _shares(rig)
         rig.write(shares)  # clients cached per process may stay: they are opened here
         with held(rig.case.patience):

@@ -1,6 +1,7 @@
 """Broken sinks."""
 
 import itertools
+import subprocess
 from pathlib import Path
 
 import pyarrow as pa
@@ -153,6 +154,14 @@ class LeaksFiles(FolderSink):
         writer = super().open(batch, partition, attempt, schema)
         KEPT.append(writer._staged.path.open("rb"))
         return writer
+
+
+@broken("SNK-12", side="sink")
+class LeavesAProcess(FolderSink):
+    def open(self, batch, partition, attempt, schema):
+        # It ends when this process does, since its input then ends.
+        KEPT.append(subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL))
+        return super().open(batch, partition, attempt, schema)
 
 
 @broken("SNK-13", side="sink")
