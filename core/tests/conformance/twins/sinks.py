@@ -10,7 +10,7 @@ from attrs import evolve
 
 from penstock.conformance.reference.folder_sink import FolderSink, FolderWriter
 from penstock.conformance.reference.segments import append, listed, locked, publish
-from penstock.contracts import Promise, Receipt
+from penstock.contracts import Promise, Receipt, Sink
 from penstock.contracts.envelope import ENVELOPE, column
 from penstock.contracts.errors import WriteError
 from twins.making import broken
@@ -146,6 +146,11 @@ class KeepsAllInMemory(FolderSink):
 class WantsWhatIsNotThere(FolderSink):
     def accepts(self, schema):
         return super().accepts(schema).append(pa.field(f"column_{next(COUNT)}", pa.string()))
+
+
+@broken("SNK-10", side="sink")
+class TakesWhatever(FolderSink):
+    accepts = Sink.accepts
 
 
 @broken("SNK-12", side="sink")
