@@ -85,6 +85,12 @@ class OpenSSH(Server):
             kind, key = self.host_key.split()[:2]
             self.known_hosts.write_text(f"[127.0.0.1]:{self.port} {kind} {key}\n")
 
+    def encrypt_key(self, passphrase: str) -> None:
+        """Protect the user's key, which has no passphrase at first."""
+        keygen = program("ssh-keygen", "openssh-client")
+        key = str(self.private_key)
+        self.run([keygen, "-q", "-p", "-P", "", "-N", passphrase, "-f", key])
+
     def _generate(self, path: Path) -> None:
         keygen = program("ssh-keygen", "openssh-client")
         self.run([keygen, "-q", "-t", "ed25519", "-N", "", "-C", "penstock", "-f", str(path)])

@@ -31,16 +31,24 @@ def kafka(tmp_path_factory) -> Iterator[Server]:
         yield Server(address=broker.sasl_address, options=options, breakable=broker)
 
 
+def a_secret() -> str:
+    """Long, and said nowhere else: the suites search what Spark leaves for it."""
+    return f"secret-{uuid.uuid4().hex}"
+
+
 @pytest.fixture(scope="module")
 def rabbitmq() -> Iterator[Server]:
-    for broker in running(RabbitMQ()):
+    broker = RabbitMQ()
+    broker.user, broker.password = "conformance", a_secret()
+    broker.settings = {"default_user": broker.user, "default_pass": broker.password}
+    for _ in running(broker):
         yield Server(address=broker.url, breakable=broker)
 
 
 @pytest.fixture(scope="module")
 def artemis() -> Iterator[Server]:
     broker = Artemis()
-    broker.password = f"secret-{uuid.uuid4().hex}"
+    broker.password = a_secret()
     (broker.folder / "password").write_text(broker.password)
     for _ in running(broker):
         options = {
@@ -54,6 +62,12 @@ def artemis() -> Iterator[Server]:
 @pytest.fixture(scope="module")
 def sshd() -> Iterator[Server]:
     for server in running(OpenSSH()):
-        options = {"private_key": str(server.private_key), "known_hosts": str(server.known_hosts)}
+        passphrase = a_secret()
+        server.encrypt_key(passphrase)
+        options = {
+            "private_key": str(server.private_key),
+            "passphrase": passphrase,
+            "known_hosts": str(server.known_hosts),
+        }
         address = f"sftp://{server.user}@{server.address}{server.files}"
         yield Server(address=address, options=options, breakable=server)

@@ -4,18 +4,28 @@ import ast
 import itertools
 import json
 import os
+import re
 import subprocess
 import sys
 import tomllib
+from datetime import UTC, datetime
 
 import pytest
 
+from penstock.cli import main
 from penstock.contracts.errors import OptionError
 from penstock.scaffold import LICENCES, SHAPES, new
 from tests.template.deriving import FILES, derived
 from tests.template.places import PACKAGE
 
 MOST = 120
+COPYRIGHT = f"Copyright (c) {datetime.now(UTC).year} the authors of penstock-rain-gauge\n"
+TOLD = {
+    "Apache-2.0": ["Version 2.0, January 2004", "9. Accepting Warranty", "END OF TERMS"],
+    "MIT": ["MIT License", COPYRIGHT, "The above copyright notice", "OTHER DEALINGS"],
+    "BSD-3-Clause": [COPYRIGHT, "3. Neither the name", "POSSIBILITY OF SUCH DAMAGE"],
+    "Proprietary": ["All rights reserved."],
+}
 
 
 @pytest.mark.parametrize("name", sorted(FILES))
@@ -34,7 +44,11 @@ def test_every_combination_of_answers_gives_a_whole_project(tmp_path, shape, lic
     kind = {"coder": "coders", "transform": "transforms"}.get(shape, "connectors")
     assert set(about["entry-points"][f"penstock.{kind}"]) == {"rain-gauge"}
     assert about.get("license") == (None if licence == "Proprietary" else licence)
-    assert (project / "LICENSE").read_text().strip()
+    told = (project / "LICENSE").read_text()
+    assert all(word in told for word in TOLD[licence]), told
+    readme = (project / "README.md").read_text()
+    for command in re.findall(r"^penstock (\w+)", readme, re.MULTILINE):
+        assert command in main.list_commands(None), f"the README names penstock {command}"
     for file in project.rglob("*.py"):
         ast.parse(file.read_text(), str(file))
     whole = "".join(f.read_text() for f in project.rglob("*") if f.is_file())

@@ -55,6 +55,19 @@ def test_a_connectors_options_are_shown_as_a_table_and_as_json(run):
     assert "rows" in schema["options"]["source"]["properties"]
 
 
+@pytest.mark.parametrize(
+    ("kind", "name", "option"), [("coders", "csv", "header"), ("transforms", "xml-filter", "where")]
+)
+def test_coders_and_transforms_are_listed_and_their_options_shown(run, kind, name, option):
+    listed = {each["name"]: each for each in json.loads(run(kind, "--json").stdout)}
+    assert listed[name]["broken"] is None
+    assert name in run(kind).stdout
+    assert option in run(kind, "show", name).stdout
+    shown = json.loads(run(kind, "show", name, "--json").stdout)
+    assert option in shown["options"]["properties"]
+    assert run(kind, "show", f"{name}x").exit_code == 2
+
+
 def test_sparks_own_formats_are_listed_as_built_in_and_shown(run):
     listed = {each["name"]: each for each in json.loads(run("connectors", "--json").stdout)}
     assert listed["spark"]["built_in"]

@@ -8,6 +8,7 @@ import pytest
 import penstock.contracts
 from penstock.conformance import catalogue, clause
 from penstock.conformance.clauses import SHAPES, clauses_of
+from penstock.conformance.gate import ABOUT
 from penstock.contracts import CAPABILITIES
 
 CONTRACTS = Path(penstock.contracts.__file__).parent
@@ -46,8 +47,16 @@ def test_capabilities_that_clauses_need_exist():
     assert {each.needs for each in catalogue() if each.needs} <= set(CAPABILITIES)
 
 
-def test_every_capability_is_held_to_by_a_clause():
-    assert set(CAPABILITIES) <= {each.needs for each in catalogue()}
+def test_every_capability_is_held_to_by_a_clause_of_every_shape_that_may_declare_it():
+    assert set(ABOUT) == set(CAPABILITIES)
+    held = {
+        (capability, side)
+        for each in catalogue()
+        for capability in (each.needs, *each.tries)
+        for side in each.sides
+    }
+    pairs = {(capability, side) for capability, about in ABOUT.items() for side in about}
+    assert pairs - held == set()
 
 
 def test_what_docstrings_of_the_contracts_cite_exists():

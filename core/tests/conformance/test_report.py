@@ -45,6 +45,24 @@ class TestNoReason(TestNoServer):
     waivers = {"SRC-20": " ", "SRC-99": "no such clause"}
 """
 
+WRONG = """
+import pytest
+from penstock.conformance import CoderSuite, TransformSuite
+from penstock.conformance.reference.cases import form_case, mask_case
+from penstock.conformance.reference.form import FormCoder
+from penstock.conformance.reference.mask import Mask
+
+class TestForm(CoderSuite):
+    coder = FormCoder
+    waivers = {"SRC-01": "of another suite"}
+    case = pytest.fixture(lambda self: form_case())
+
+class TestMask(TransformSuite):
+    transform = Mask
+    waivers = {"SRC-01": "of another suite"}
+    case = pytest.fixture(lambda self: mask_case())
+"""
+
 
 @pytest.fixture(scope="module")
 def good(tmp_path_factory):
@@ -80,6 +98,17 @@ def test_a_waiver_is_told_with_its_reason(good):
     assert "waived conformance clauses" in good[0].output
 
 
+def test_a_run_over_several_processes_reports_every_clause_and_waiver(good, tmp_path):
+    file = tmp_path / "test_form.py"
+    file.write_text(textwrap.dedent(GOOD))
+    report = run("form", tests=file, seed=5, arguments=["-n", "2"])
+    assert report.counts == good[0].counts
+    assert [each.clause for each in report.outcomes] == [each.clause for each in good[0].outcomes]
+    assert "TestForm COD-12 narrowed, it decodes the same columns: nobody narrows it" in (
+        report.output
+    )
+
+
 def test_what_is_declared_cannot_be_skipped(bad):
     report, found = bad
     failed = found["TestNoServer", "SRC-20"]
@@ -100,6 +129,16 @@ def test_a_waiver_without_a_reason_or_of_no_clause_is_an_error(bad):
     assert wrong.outcome in ("failed", "error")
     assert "SRC-99 is no clause" in wrong.reason
     assert "SRC-20 is waived without a reason" in wrong.reason
+
+
+def test_a_coders_and_a_transforms_waivers_are_held_to_the_same(tmp_path):
+    file = tmp_path / "test_wrong.py"
+    file.write_text(textwrap.dedent(WRONG))
+    found = run("wrong", tests=file, arguments=["-k", "cod_10 or trf_01"]).outcomes
+    assert [each.clause for each in found] == ["COD-10", "TRF-01"]
+    for each in found:
+        assert each.outcome in ("failed", "error")
+        assert "SRC-01 is no clause" in each.reason
 
 
 def test_nothing_run_is_not_ok(tmp_path):

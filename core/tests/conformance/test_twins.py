@@ -14,7 +14,7 @@ METADATA = "Metadata-Version: 2.1\nName: penstock-lonely\nVersion: 1.0\n"
 
 sys.path.insert(0, str(HERE))
 try:
-    from twins import heavy, lonely, queues, shapes, sinks, sources, typed  # noqa: F401
+    from twins import heavy, lazy, lonely, queues, shapes, sinks, sources, typed  # noqa: F401
     from twins.coders import CODERS
     from twins.making import TWINS
     from twins.transforms import TRANSFORMS

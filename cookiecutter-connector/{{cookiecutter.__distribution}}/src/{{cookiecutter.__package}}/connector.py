@@ -25,7 +25,6 @@ connector = Connector(
         "lag",
         "limits-bytes",
         "live",
-        "ordered-keys",
         "reconnects",
 {%- elif cookiecutter.shape == "sink" %}
         "exactly-once",

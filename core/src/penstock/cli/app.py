@@ -19,6 +19,7 @@ from penstock.contracts.errors import PenstockError
 _COMMANDS = {
     "connectors": "penstock.cli.installed:connectors",
     "coders": "penstock.cli.installed:coders",
+    "transforms": "penstock.cli.installed:transforms",
     "doctor": "penstock.cli.doctor:doctor",
     "validate": "penstock.cli.pipelines:validate",
     "explain": "penstock.cli.pipelines:explain",

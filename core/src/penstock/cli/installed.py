@@ -1,4 +1,4 @@
-"""`penstock connectors` and `penstock coders`: what is installed, and what is broken."""
+"""`penstock connectors`, `coders` and `transforms`: what is installed, and what is broken."""
 
 from __future__ import annotations
 
@@ -96,9 +96,29 @@ def coders(ctx: click.Context, as_json: bool) -> None:
 @json_option
 def show_coder(name: str, as_json: bool) -> None:
     """Print the options of a coder."""
+    _show(name, registry.coder(name), as_json)
+
+
+@click.group(invoke_without_command=True)
+@click.pass_context
+@json_option
+def transforms(ctx: click.Context, as_json: bool) -> None:
+    """List the installed transforms; `show NAME` prints one's options."""
+    if ctx.invoked_subcommand is None:
+        _list("transforms", as_json)
+
+
+@transforms.command("show")
+@click.argument("name")
+@json_option
+def show_transform(name: str, as_json: bool) -> None:
+    """Print the options of a transform."""
+    _show(name, registry.transform(name), as_json)
+
+
+def _show(name: str, found: type, as_json: bool) -> None:
     from penstock.contracts.options import json_schema, table
 
-    found = registry.coder(name)
     if as_json:
         emit_json({"name": name, "options": json_schema(found)})
         return

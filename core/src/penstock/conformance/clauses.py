@@ -36,6 +36,7 @@ class Clause:
         id: Stable for ever; never reused.
         title: A few words.
         needs: The capability that must be declared for it to apply; None: it always applies.
+        tries: Capabilities it holds a connector to where they are declared; it applies without.
         sides: Which of the shapes `replayable`, `queue`, `sink` it is about; empty for all.
         text: One paragraph: what must hold, and how it is tried.
     """
@@ -45,6 +46,7 @@ class Clause:
     needs: str | None = None
     sides: tuple[str, ...] = ()
     text: str = ""
+    tries: tuple[str, ...] = ()
 
     @property
     def shape(self) -> str:
@@ -52,7 +54,12 @@ class Clause:
 
 
 def clause(
-    id: str, title: str, *, needs: str | None = None, sides: tuple[str, ...] = ()
+    id: str,
+    title: str,
+    *,
+    needs: str | None = None,
+    sides: tuple[str, ...] = (),
+    tries: tuple[str, ...] = (),
 ) -> Callable[[F], F]:
     """Mark a test as the test of a clause; its docstring is the clause's paragraph."""
     if not re.fullmatch(r"[A-Z]{3}-\d\d", id) or id[:3] not in SHAPES:
@@ -64,7 +71,7 @@ def clause(
         text = " ".join((inspect.getdoc(test) or "").split())
         if not text:
             raise ValueError(f"the test of {id} needs a docstring: it is the clause's paragraph")
-        test.__clause__ = Clause(id, title, needs, sides, text)  # type: ignore[attr-defined]
+        test.__clause__ = Clause(id, title, needs, sides, text, tries)  # type: ignore[attr-defined]
         return test
 
     return mark

@@ -15,7 +15,8 @@ import pytest
 from attrs import define
 
 from penstock import registry
-from penstock.conformance.clauses import clause, clause_of
+from penstock.conformance.clauses import clause, clause_of, clauses_of
+from penstock.conformance.gate import bad_waivers
 from penstock.conformance.plugin import REASON
 from penstock.conformance.random_rows import random_rows
 from penstock.contracts import Coder, Decoded
@@ -92,8 +93,11 @@ class CoderSuite:
     @pytest.fixture(autouse=True)
     def _gate(self, request: pytest.FixtureRequest) -> None:
         each = clause_of(request.function)
-        if each is not None and each.id in self.waivers:
-            assert self.waivers[each.id].strip(), f"{each.id} is waived without a reason"
+        if each is None:
+            return
+        wrong = bad_waivers(self.waivers, {known.id for known in clauses_of(type(self))})
+        assert not wrong, "; ".join(wrong)
+        if each.id in self.waivers:
             request.node.stash[REASON] = (True, self.waivers[each.id])
             pytest.skip(f"{each.id}: waived: {self.waivers[each.id]}")
 

@@ -9,10 +9,10 @@ from attrs import frozen
 from penstock.conformance.clauses import Clause
 from penstock.contracts import CAPABILITIES, Connector, QueueSource
 
-# Which shapes a capability is about; a sink's promise says `exactly-once` by itself.
+# Which shapes a capability is about, each held to it by a clause; a sink's promise says `exactly-once` by itself.
 ABOUT: dict[str, tuple[str, ...]] = {
     "splits": ("replayable",),
-    "ordered-keys": ("replayable", "queue"),
+    "ordered-keys": ("replayable",),
     "event-time": ("replayable", "queue"),
     "lag": ("replayable", "queue"),
     "live": ("replayable", "queue"),
@@ -21,7 +21,7 @@ ABOUT: dict[str, tuple[str, ...]] = {
     "headers": ("replayable", "queue", "sink"),
     "keys": ("replayable", "queue", "sink"),
     "exactly-once": ("sink",),
-    "typed": ("replayable", "sink"),
+    "typed": ("sink",),
 }
 
 

@@ -7,8 +7,10 @@ import os
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
+from penstock.conformance.processes import parent, tree
 from penstock.conformance.waiting import NotInTime, until
 
 
@@ -25,16 +27,28 @@ def handles() -> Counter[str]:
     return found
 
 
+def children() -> dict[int, str]:
+    """Live child processes of this one, by what they run."""
+    found = {}
+    for pid in tree(os.getpid()):
+        with suppress(OSError):  # it may end while it is looked at
+            if parent(pid) == os.getpid():
+                found[pid] = Path(f"/proc/{pid}/comm").read_text().strip()
+    return found
+
+
 @contextmanager
 def held(within: float) -> Iterator[None]:
     """Fail if, so many seconds after the block, more is held than before it."""
     gc.collect()
     before, running = handles(), {t.ident for t in threading.enumerate()}
+    born = children()
 
     def left() -> list[str]:
         gc.collect()
         more = [f"{name} x{n}" for name, n in (handles() - before).items()]
-        return more + [t.name for t in threading.enumerate() if t.ident not in running]
+        more += [t.name for t in threading.enumerate() if t.ident not in running]
+        return more + [f"process {n} ({p})" for p, n in children().items() if p not in born]
 
     yield
     try:

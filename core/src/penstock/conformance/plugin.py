@@ -26,6 +26,8 @@ SEED = pytest.StashKey[int]()
 ROWS = pytest.StashKey[list[dict[str, Any]]]()
 REASON = pytest.StashKey[tuple[bool, str]]()
 PROOF = pytest.StashKey[str]()
+ROW = "penstock_clause"
+"""Under this name a report carries its row from process to process."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -57,6 +59,17 @@ def pytest_configure(config: pytest.Config) -> None:
         given = getattr(config, "workerinput", {}).get("penstock_seed")
     config.stash[SEED] = random.SystemRandom().randrange(2**32) if given is None else given
     config.stash[ROWS] = []
+    config.pluginmanager.register(Rows(config.stash[ROWS]), "penstock-rows")
+
+
+class Rows:
+    """Collects what became of the clauses, also from the processes of pytest-xdist."""
+
+    def __init__(self, rows: list[dict[str, Any]]) -> None:
+        self._rows = rows
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._rows += [row for name, row in report.user_properties if name == ROW]  # type: ignore[misc]
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -150,19 +163,16 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
         elif outcome == "skipped":
             reason = reason or _why(report)
             outcome = "waived" if waived else outcome
-        item.config.stash[ROWS].append(
-            {
-                "suite": item.cls.__name__
-                if isinstance(item, pytest.Function) and item.cls
-                else "",
-                "clause": clause.id,
-                "title": clause.title,
-                "outcome": outcome if report.when == "call" or outcome != "failed" else "error",
-                "reason": reason,
-                "proof": item.stash.get(PROOF, ""),
-                "seconds": round(report.duration, 3),
-            }
-        )
+        row = {
+            "suite": item.cls.__name__ if isinstance(item, pytest.Function) and item.cls else "",
+            "clause": clause.id,
+            "title": clause.title,
+            "outcome": outcome if report.when == "call" or outcome != "failed" else "error",
+            "reason": reason,
+            "proof": item.stash.get(PROOF, ""),
+            "seconds": round(report.duration, 3),
+        }
+        report.user_properties.append((ROW, row))
     return report
 
 
@@ -173,7 +183,8 @@ def _why(report: pytest.TestReport) -> str:
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     target = session.config.getoption("--penstock-report")
-    if target:
+    # A process of pytest-xdist knows its own share only: the one that started it writes.
+    if target and not hasattr(session.config, "workerinput"):
         rows = session.config.stash[ROWS]
         text = json.dumps({"seed": session.config.stash[SEED], "clauses": rows}, indent=2)
         Path(target).write_text(text, encoding="utf-8")

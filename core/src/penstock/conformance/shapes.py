@@ -22,6 +22,7 @@ before = set(os.listdir("/proc/self/fd"))
 from importlib import import_module
 module, _, name = sys.argv[1].partition(":")
 found = getattr(import_module(module), name)
+found.source, found.sink  # each may be named by its place, and is imported only when asked for
 sockets = []
 for entry in set(os.listdir("/proc/self/fd")) - before:
     try:
@@ -97,8 +98,9 @@ class ShapeClauses:
 
     @clause("SHP-04", "importing the plugin opens nothing")
     def test_shp_04_import(self, rig: Rig) -> None:
-        """In a fresh process the connector's module imports without Spark, starts no thread and
-        opens no socket; Spark's module for it imports without an error."""
+        """In a fresh process the connector's module, and those of its source and sink, import
+        without Spark, start no thread and open no socket; Spark's module for it imports without
+        an error."""
         looked = _looked(where(rig))
         assert looked["name"] == rig.connector.name
         assert not looked["pyspark"], "importing the connector imports pyspark"

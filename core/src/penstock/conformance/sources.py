@@ -314,8 +314,8 @@ class SourceClauses:
 
     @clause("SRC-21", "closing frees threads, sockets and files")
     def test_src_21_leaks(self, rig: Rig) -> None:
-        """After `close()`, and after a read that was given up half-way, no thread, socket or file
-        that they opened is left."""
+        """After `close()`, and after a read that was given up half-way, no thread, socket, file
+        or child process that they opened is left."""
         rig.filled(ROWS, rig.splits)
         rig.read_all()  # clients cached per process may stay: they are opened here
         with held(rig.case.patience):

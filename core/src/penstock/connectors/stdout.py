@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from penstock.contracts import Batch, Promise, Receipt, Sink, Writer, at_least, option
 from penstock.contracts import connector as configured
+from penstock.contracts.envelope import spark_form
 
 
 @configured
@@ -31,6 +32,10 @@ class StdoutSink(Sink):
     def promise(self) -> Promise:
         """A line once printed cannot be taken back."""
         return Promise(replay="append", atomic="record")
+
+    def accepts(self, schema: pa.Schema) -> pa.Schema:
+        """All columns of types that Spark has."""
+        return spark_form(schema)
 
     def open(self, batch: Batch, partition: int, attempt: int, schema: pa.Schema) -> StdoutWriter:
         """Print to the standard output of this process."""

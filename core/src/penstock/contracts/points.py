@@ -23,6 +23,7 @@ POINTS = {
     "dead-letters-delivered": "the sink named for dead letters has the batch's, nothing is committed",
     "sinks-finished": "all sinks have finished, Spark has not committed",
     "before-ack": "Spark has committed, the broker is not told yet",
+    "segment-received": "a receiver holds messages, nothing of them is on disk",
     "segment-written": "a segment is on disk, not acknowledged",
     "manifest-written": "a manifest names the batch's segments",
     "file-published": "one file of a decided batch has its final name",

@@ -1,10 +1,15 @@
 """Broken queue sources."""
 
+import sys
+
 import pyarrow as pa
 from attrs import evolve
 
+from penstock.conformance.reference.folder_source import FolderSource
+from penstock.conformance.reference.socket_sink import SocketSink
 from penstock.conformance.reference.socket_source import SocketConsumer, SocketLease, SocketSource
-from penstock.contracts import Limit
+from penstock.contracts import Limit, Secret, option
+from penstock.contracts import connector as configured
 from penstock.contracts.errors import EphemeralReadError
 from twins.making import broken
 
@@ -42,7 +47,7 @@ class AcknowledgesAtOnce(SocketConsumer):
         return lease
 
 
-@broken("QUE-01", "QUE-02", "QUE-19", base="sockets")
+@broken("QUE-01", "QUE-19", base="sockets")
 class SafeTooSoon(Twisted):
     kind = AcknowledgesAtOnce
 
@@ -50,6 +55,22 @@ class SafeTooSoon(Twisted):
 class Mute(SocketLease):
     def acknowledge(self):
         pass
+
+
+class AcknowledgesWhatItGives(SocketConsumer):
+    """Tells the broker that what it hands out is safe, and of nothing else."""
+
+    def receive(self, limit, wait):
+        lease = super().receive(limit, wait)
+        if lease is not None:
+            lease.acknowledge()
+            lease.__class__ = Mute
+        return lease
+
+
+@broken("QUE-02", base="sockets")
+class SafeBeforeItIsWritten(Twisted):
+    kind = AcknowledgesWhatItGives
 
 
 class NeverAcknowledges(SocketConsumer):
@@ -198,6 +219,16 @@ class SaysAMillion(Twisted):
     kind = Deep
 
 
+class Shallow(SocketConsumer):
+    def depth(self):
+        return 1
+
+
+@broken("QUE-12", base="sockets")
+class SaysOne(Twisted):
+    kind = Shallow
+
+
 @broken("QUE-13", base="sockets")
 class OpensOneMore(SocketSource):
     def consumer(self, ctx, receiver):
@@ -267,8 +298,22 @@ class ShowsItsPassword(SocketSource):
 @broken("SHP-06", base="sockets")
 class PrintsItsPassword(SocketSource):
     def consumer(self, ctx, receiver):
-        import sys
-
         sys.stderr.write(f"connecting with {self.password.reveal()}\n")
         sys.stderr.flush()
         return super().consumer(ctx, receiver)
+
+
+@broken("SHP-06", base="sockets", side="sink")
+class PrintsItsPasswordToo(SocketSink):
+    def link(self):
+        sys.stderr.write(f"connecting with {self.password.reveal()}\n")
+        sys.stderr.flush()
+        return super().link()
+
+
+@broken("SHP-06")
+@configured
+class ShowsNoSecret(FolderSource):
+    """Reads a folder, and could be given a password."""
+
+    password: Secret | None = option(default=None, doc="Of the folder.")

@@ -1,6 +1,7 @@
 """Broken sinks."""
 
 import itertools
+import subprocess
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,7 +10,7 @@ from attrs import evolve
 
 from penstock.conformance.reference.folder_sink import FolderSink, FolderWriter
 from penstock.conformance.reference.segments import append, listed, locked, publish
-from penstock.contracts import Promise, Receipt
+from penstock.contracts import Promise, Receipt, Sink
 from penstock.contracts.envelope import ENVELOPE, column
 from penstock.contracts.errors import WriteError
 from twins.making import broken
@@ -147,12 +148,25 @@ class WantsWhatIsNotThere(FolderSink):
         return super().accepts(schema).append(pa.field(f"column_{next(COUNT)}", pa.string()))
 
 
+@broken("SNK-10", side="sink")
+class TakesWhatever(FolderSink):
+    accepts = Sink.accepts
+
+
 @broken("SNK-12", side="sink")
 class LeaksFiles(FolderSink):
     def open(self, batch, partition, attempt, schema):
         writer = super().open(batch, partition, attempt, schema)
         KEPT.append(writer._staged.path.open("rb"))
         return writer
+
+
+@broken("SNK-12", side="sink")
+class LeavesAProcess(FolderSink):
+    def open(self, batch, partition, attempt, schema):
+        # It ends when this process does, since its input then ends.
+        KEPT.append(subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL))
+        return super().open(batch, partition, attempt, schema)
 
 
 @broken("SNK-13", side="sink")

@@ -9,7 +9,7 @@ from penstock.conformance.reference.cases import (
     mask_case,
     sockets_case,
 )
-from twins import heavy, lonely, queues, shapes, sinks, sources, typed  # noqa: F401
+from twins import heavy, lazy, lonely, queues, shapes, sinks, sources, typed  # noqa: F401
 from twins.coders import CODERS
 from twins.making import TWINS
 from twins.transforms import TRANSFORMS

@@ -19,7 +19,6 @@ connector = Connector(
         "lag",
         "limits-bytes",
         "live",
-        "ordered-keys",
         "reconnects",
     },
 )

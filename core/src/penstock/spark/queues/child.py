@@ -114,6 +114,7 @@ class SpoolReceiver:
         leases = self._gathered(consumer)
         if not leases:
             return
+        reached("segment-received")
         batches = [spooled(lease) for lease in leases]
         segment = self._writer.write(batches)
         self._size += sum(rows.nbytes for rows in batches)
