@@ -50,8 +50,8 @@ class Sources:
         return self._frames[name]
 
     def _fork(self, segment: Segment, frame: DataFrame) -> DataFrame:
-        """Several read this segment: stage it, so that all of them see the same rows."""
-        if len(self._drain.plan.readers_of(segment)) < 2:
+        """Where this segment is read more than once: stage it, so that all see the same rows."""
+        if segment.name not in self._drain.plan.shared:
             return frame
         return self._stage(frame, None, segment.name).frame(self.spark)
 
