@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 from penstock.contracts.envelope import conform
 from penstock.contracts.sink import Batch
 from penstock.pipeline.chain import Chain
+from penstock.pipeline.layout import layout
 from penstock.pipeline.plan import Segment, Stage
 from penstock.spark.checkpoint import BatchLog
 from penstock.spark.shares import (
@@ -131,7 +132,8 @@ class Writing:
         """How many tasks will write, fixed before the first of them does."""
         self.partitions = int(frame._jdf.queryExecution().toRdd().getNumPartitions())
         if self._stage.work.promise().replay == "idempotent":
-            self._log.fix_layout(self._stage.node, self.partitions)
+            dealt = layout(self._drain.plan, self._stage)
+            self._log.fix_layout(self._stage.node, self.partitions, dealt)
         return self.partitions
 
     def _collect(self, frame: DataFrame) -> list[Share]:
