@@ -81,3 +81,21 @@ def test_a_file_that_is_replaced_is_in_its_folder_for_good(tmp_path, monkeypatch
     write_whole(tmp_path / "a.json", "{}")
     assert [held for _, held in synced] == [False, True]
     assert synced[-1][0] == str(tmp_path)
+
+
+def test_another_layout_of_a_batch_is_refused(tmp_path):
+    log = BatchLog(tmp_path / "3.log", 3)
+    log.fix_layout("left", 2, "key_by customer, split by key over 2")
+    log.fix_layout("left", 2, "key_by customer, split by key over 2")
+    with pytest.raises(LayoutError, match="begun with another layout") as refused:
+        log.fix_layout("left", 2, "key_by id, split by key over 2")
+    assert refused.value.expected == "2 tasks: key_by customer, split by key over 2"
+    assert refused.value.got == "2 tasks: key_by id, split by key over 2"
+
+
+def test_a_log_of_before_there_was_a_layout_in_it_counts(tmp_path):
+    log = BatchLog(tmp_path / "3.log", 3)
+    log.path.write_text('{"layout": "left", "tasks": 2}\n')
+    log.fix_layout("left", 2, "merge-sort")
+    with pytest.raises(LayoutError, match="another number of tasks"):
+        log.fix_layout("left", 3, "merge-sort")

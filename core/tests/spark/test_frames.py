@@ -243,3 +243,30 @@ def test_a_secret_option_of_a_format_is_in_no_error(spark):
         flow.sink("stdout").run(spark=spark)
     assert "canary" not in str(caught.value)
     assert "\tat " not in str(caught.value)
+
+
+def test_a_record_before_a_function_over_a_frame_is_computed_once_and_never_lost(spark, tmp_path):
+    calls = tmp_path / "calls"
+    calls.mkdir()
+
+    def fails_at_first(record):
+        mark = calls / str(record["id"])
+        with open(mark, "a") as file:
+            file.write("x")
+        if record["id"] % 10 == 3 and mark.read_text() == "x":
+            raise ValueError("the first time")
+        return record
+
+    flow = (
+        generated("frame", 100)
+        .map(fails_at_first)
+        .apply(lambda frame: frame)
+        .sink("localfile", path=str(tmp_path / "out"), format="json")
+    )
+    handle = flow.run(checkpoint=tmp_path / "state", spark=spark)
+    kept = sorted(order["id"] for order in lines(tmp_path / "out"))
+    assert kept == [n for n in range(100) if n % 10 != 3]
+    letters = DeadLetters(tmp_path / "state" / "penstock" / "dead-letters").table()
+    assert letters["message"].to_pylist() == ["the first time"] * 10
+    assert {mark.read_text() for mark in calls.iterdir()} == {"x"}
+    assert handle.counts()["fails_at_first"].errors == 10

@@ -8,7 +8,8 @@ import pytest
 
 import penstock as pen
 from penstock.conformance.waiting import until
-from penstock.contracts.errors import DeclareError, PenstockError, RunError
+from penstock.contracts.errors import DeclareError, LayoutError, PenstockError, RunError
+from penstock.spark.writing import Writing
 
 pytestmark = pytest.mark.spark
 
@@ -119,6 +120,77 @@ def test_a_function_that_fails_on_some_records_makes_exactly_that_many_dead_lett
     assert done == {"replayed": 10, "failed": 0}
     assert letters.table().num_rows == 0
     assert sorted(order["id"] for order in records(tmp_path / "out")) == list(range(1000))
+
+
+def test_a_replay_that_was_killed_is_finished_before_newer_letters_are_replayed(
+    spark, tmp_path, monkeypatch
+):
+    from penstock.spark.deadletters import DeadLetters
+    from penstock.spark.replay import begun, replay
+
+    def flow(function, rows):
+        source = pen.pipeline("orders").source("generator", rows=rows, seed=7)
+        decoded = source.decode("json", schema=ORDERS)
+        mapped = decoded.map(function, schema=ORDERS, name="enrich")
+        return mapped.sink("localfile", path=str(tmp_path / "out"))
+
+    handle = flow(fails_on_sevens, 200).run(checkpoint=tmp_path / "state", spark=spark)
+    letters = DeadLetters(handle.checkpoint.dead_letters)
+    assert letters.table().num_rows == 2
+
+    def killed(self, name, names):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(DeadLetters, "settle", killed)
+        with pytest.raises(KeyboardInterrupt):
+            replay(flow(mended, 200).graph, f"file://{tmp_path}/state", spark=spark)
+    assert len(begun(letters)) == 1
+    assert begun(letters, "another node") == []
+
+    flow(fails_on_sevens, 400).run(checkpoint=tmp_path / "state", spark=spark)
+    assert letters.table().num_rows == 4
+    done = replay(flow(mended, 400).graph, tmp_path / "state", spark=spark)
+    assert done == {"replayed": 4, "failed": 0}
+    assert begun(letters) == []
+    assert letters.table().num_rows == 0
+    assert sorted(order["id"] for order in records(tmp_path / "out")) == list(range(400))
+
+
+def test_a_replay_of_a_batch_by_another_key_is_refused(spark, tmp_path, monkeypatch):
+    plans = []
+    real = Writing._layout
+
+    def looked_at(self, frame):
+        plans.append(frame._jdf.queryExecution().executedPlan().toString())
+        return real(self, frame)
+
+    monkeypatch.setattr(Writing, "_layout", looked_at)
+
+    def flow(key):
+        keyed = orders().key_by(key)
+        return keyed.sink("localfile", path=str(tmp_path / "out"))
+
+    def killed(name, **facts):
+        if name == "tasks-written":
+            raise ConnectionAbortedError(name)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("penstock.spark.drain.points.reached", killed)
+        with pytest.raises(PenstockError, match="tasks-written"):
+            flow("customer").run(checkpoint=tmp_path / "state", spark=spark)
+    with pytest.raises(LayoutError, match="begun with another layout") as refused:
+        flow("id").run(checkpoint=tmp_path / "state", spark=spark)
+    assert "key_by customer" in str(refused.value)
+    flow("customer").run(checkpoint=tmp_path / "state", spark=spark)
+    assert sorted(order["id"] for order in records(tmp_path / "out")) == list(range(1000))
+
+    # Adaptive execution could change the number of tasks behind the logged layout.
+    assert spark.conf.get("spark.sql.adaptive.enabled") == "true"
+    assert len(plans) >= 3
+    for plan in plans:
+        assert "hashpartitioning(" in plan
+        assert "AdaptiveSparkPlan" not in plan
 
 
 def test_records_that_cannot_be_decoded_become_dead_letters_with_their_bytes(spark, tmp_path):

@@ -15,7 +15,7 @@ from penstock.pipeline.passes.letters import notes as letters_notes
 from penstock.pipeline.passes.native import natives
 from penstock.pipeline.passes.network import network
 from penstock.pipeline.passes.resolve import resolve
-from penstock.pipeline.passes.staging import staged
+from penstock.pipeline.passes.staging import shared, staged
 from penstock.pipeline.passes.unfold import unfold
 from penstock.pipeline.plan import Phase, Plan
 
@@ -38,8 +38,9 @@ def analyse(graph: Graph) -> Plan:
     kept, notes = guarantees(graph, declared)
     laid = network(declared)
     typed = coders(laid)
-    fused, segments = fuse(typed)
-    on_disk = staged(fused)
+    between = shared(typed)
+    fused, segments = fuse(typed, set(between))
+    on_disk = staged(fused, between)
     whole = through(fused, segments, set(on_disk)) if THROUGH else None
     if whole is not None:
         fused = tuple(evolve(stage, runs="reader") for stage in fused)
@@ -52,7 +53,8 @@ def analyse(graph: Graph) -> Plan:
         Phase("fused", fused),
     )
     notes += unbound(graph, fused) + letters_notes(letters) + _order(fused)
-    notes += tuple(f"{name}: batches are staged, {why}" for name, why in on_disk.items())
+    reasons = [*between.items(), *on_disk.items()]
+    notes += tuple(f"{name}: batches are staged, {why}" for name, why in reasons if why)
     notes += tuple(f"{name}: {why}" for name, why in native.items())
     return Plan(
         graph,
@@ -62,6 +64,7 @@ def analyse(graph: Graph) -> Plan:
         phases,
         notes,
         staged=frozenset(on_disk),
+        shared=frozenset(between),
         dead_letters=letters,
         through=whole,
         native=frozenset(native),

@@ -128,6 +128,7 @@ class Plan:
         guarantee: What is kept from end to end.
         phases: The stages after each phase, for explain.
         notes: Sentences the user should know (order given up, a batch that is staged).
+        shared: The stages whose rows are staged for all who read them.
         staged: The sinks that must find their batch on disk, whatever attempt this is.
         dead_letters: The sink they go to beside the checkpoint, if there is one.
         through: The writer whose rows the reader's own tasks write, if there is one.
@@ -140,6 +141,7 @@ class Plan:
     guarantee: Guarantee = "at-least-once"
     phases: tuple[Phase, ...] = ()
     notes: tuple[str, ...] = ()
+    shared: frozenset[str] = frozenset()
     staged: frozenset[str] = frozenset()
     dead_letters: Stage | None = None
     through: str | None = None

@@ -147,22 +147,27 @@ class BatchLog:
             os.fsync(file.fileno())
         _sync(self.path.parent)
 
-    def fix_layout(self, sink: str, partitions: int) -> None:
-        """Log how many tasks write a sink's share, before the first of them does.
+    def fix_layout(self, sink: str, partitions: int, dealt: str = "") -> None:
+        """Log how many tasks write a sink's share, and what deals its records out to them.
+
+        Called before the first of them writes.
 
         Raises:
             LayoutError: an earlier attempt at this batch had another layout.
         """
-        before = self._first("layout", sink, "tasks", partitions)
-        if before != partitions:
-            raise LayoutError(
-                f"the batch {self.number} was begun with another number of tasks",
-                who=sink,
-                expected=f"{before} tasks",
-                got=f"{partitions} tasks",
-                fix="restart with the parallelism the pipeline had when it was stopped; it may "
-                "be changed once this batch is done",
-            )
+        before = self._first("layout", sink, {"tasks": partitions, "dealt": dealt})
+        same = before.get("dealt", dealt) == dealt
+        if same and before["tasks"] == partitions:
+            return
+        what = "number of tasks" if same else "layout"
+        raise LayoutError(
+            f"the batch {self.number} was begun with another {what}",
+            who=sink,
+            expected=_laid(before["tasks"], before.get("dealt", dealt)),
+            got=_laid(partitions, dealt),
+            fix="restart with the keys and the parallelism the pipeline had when it was stopped; "
+            "they may be changed once this batch is done",
+        )
 
     def fix_reader(self, source: str, reader: str) -> None:
         """Log who reads a source's share: each lays its rows out in tasks in its own way.
@@ -170,7 +175,7 @@ class BatchLog:
         Raises:
             LayoutError: in an earlier attempt at this batch it was another.
         """
-        before = self._first("reader", source, "by", reader)
+        before = self._first("reader", source, {"by": reader})["by"]
         if before != reader:
             raise LayoutError(
                 f"the batch {self.number} was begun by another reader",
@@ -180,12 +185,12 @@ class BatchLog:
                 fix="put the files back as they were when the batch was begun",
             )
 
-    def _first(self, fact: str, node: str, key: str, value: Any) -> Any:
+    def _first(self, fact: str, node: str, values: dict[str, Any]) -> dict[str, Any]:
         """What the first attempt at this batch logged of a node; this one, if none did."""
-        before = next((f[key] for f in self._lines() if f.get(fact) == node), None)
+        before = next((f for f in self._lines() if f.get(fact) == node), None)
         if before is None:
-            self._append({fact: node, key: value})
-            return value
+            self._append({fact: node, **values})
+            return values
         return before
 
     def finished(self, sink: str) -> bool:
@@ -195,3 +200,7 @@ class BatchLog:
     def finish(self, sink: str) -> None:
         """Record that a sink has finished this batch."""
         self._append({"finished": sink})
+
+
+def _laid(tasks: int, dealt: str) -> str:
+    return f"{tasks} tasks" + (f": {dealt}" if dealt else "")

@@ -101,7 +101,14 @@ class DeadLetters:
 
     def settle(self, name: str, letters: list[str]) -> None:
         """Record that letters were replayed, so that they no longer wait."""
-        write_whole(self.folder / "replayed" / f"{name}.json", json.dumps({"letters": letters}))
+        write_whole(self._settled(name), json.dumps({"letters": letters}))
+
+    def settled(self, name: str) -> bool:
+        """Whether these letters were recorded as replayed."""
+        return self._settled(name).exists()
+
+    def _settled(self, name: str) -> Path:
+        return self.folder / "replayed" / f"{name}.json"
 
 
 def _number(path: Path) -> int:

@@ -1,20 +1,22 @@
 """Dead letters sent through their pipeline again, each from the node where it failed.
 
 What fails again becomes a dead letter again, with the new cause. A replay has a checkpoint of its
-own, named by the letters it holds: killed in the middle and started again, it goes on.
+own: killed in the middle, it is finished by the next one, before anything else is replayed.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from attrs import evolve
+from attrs import evolve, frozen
 from pyspark.sql import SparkSession
 
 from penstock.contracts.envelope import UNDECODED, conform
@@ -25,9 +27,10 @@ from penstock.contracts.transform import Bytes
 from penstock.pipeline.analyse import analyse
 from penstock.pipeline.graph import Graph
 from penstock.pipeline.passes.fusion import fuse
+from penstock.pipeline.passes.staging import shared
 from penstock.pipeline.plan import Plan, Stage
 from penstock.pipeline.shapes import type_of
-from penstock.spark.checkpoint import Checkpoint
+from penstock.spark.checkpoint import Checkpoint, write_whole
 from penstock.spark.deadletters import DeadLetters
 from penstock.spark.running import launch
 from penstock.spark.session import session
@@ -59,6 +62,13 @@ def replay(
     place = Checkpoint(str(checkpoint), state)
     place.claim(graph.name)
     letters = DeadLetters(place.dead_letters)
+    plan = analyse(graph)
+    spark = spark or session(name=graph.name)
+    before = letters.table().num_rows
+    done = 0
+    for group in begun(letters, node):
+        _replay_group(plan, group, place, spark)
+        done += len(group.names)
     waiting = letters.table()
     if node is not None:
         waiting = waiting.filter(pc.equal(waiting["node"], node))
@@ -70,14 +80,11 @@ def replay(
             pc.sum(sources_own).as_py(),
         )
         waiting = waiting.filter(pc.invert(sources_own))
-    plan = analyse(graph)
-    spark = spark or session(name=graph.name)
-    before, done = letters.table().num_rows, 0
     for name in sorted(set(waiting["node"].to_pylist())):
         chosen = waiting.filter(pc.equal(waiting["node"], name))
-        for group in _by_schema(chosen):
-            _replay_group(plan, name, group, place, spark)
-            done += group.num_rows
+        for each in _by_schema(chosen):
+            _replay_group(plan, _begin(letters, name, each), place, spark)
+            done += each.num_rows
     return {"replayed": done, "failed": letters.table().num_rows - (before - done)}
 
 
@@ -94,33 +101,67 @@ def _schema_of(data: bytes) -> pa.Schema:
         return stream.schema
 
 
-def _replay_group(
-    plan: Plan, node: str, letters: pa.Table, place: Checkpoint, spark: SparkSession
-) -> None:
-    names = sorted(letters["letter"].to_pylist())
+@frozen
+class Group:
+    """Letters that are replayed together: those of one node whose inputs have one schema.
+
+    Its folder holds their names and inputs, so that a replay that was killed is finished with
+    the same letters, whatever has come since: another replay of them would double what the first
+    has written.
+    """
+
+    folder: Path
+    node: str
+    names: list[str]
+
+    @property
+    def series(self) -> str:
+        """What its batches and its checkpoint are called."""
+        return self.folder.name
+
+    @property
+    def inputs(self) -> Path:
+        """The letters' inputs, in one file."""
+        return self.folder / "penstock" / "letters.arrow"
+
+
+def begun(letters: DeadLetters, node: str | None = None) -> list[Group]:
+    """The replays that were begun and not finished."""
+    found = []
+    for told in sorted((letters.folder / "replays").glob("*/penstock/letters.json")):
+        held = json.loads(told.read_text(encoding="utf-8"))
+        group = Group(told.parents[1], held["node"], held["letters"])
+        if not letters.settled(group.series) and node in (None, group.node):
+            found.append(group)
+    return found
+
+
+def _begin(letters: DeadLetters, node: str, waiting: pa.Table) -> Group:
+    names = sorted(waiting["letter"].to_pylist())
     series = "replay-" + hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
-    own = Checkpoint(str(place.dead_letters / "replays" / series))
-    source = LettersSource(path=str(_stored(letters, own)))
-    shorter = _from_node(plan, node, source)
-    kept = DeadLetters(place.dead_letters, series=f"{series}-")
-    launch(shorter, own, spark, bounded=True, letters=kept).wait()
-    kept.settle(series, names)
-
-
-def _stored(letters: pa.Table, own: Checkpoint) -> Path:
-    """The letters' inputs in one file, so that a replay that is killed reads the same again."""
-    path = own.state / "letters.arrow"
-    if not path.exists():
-        batches = []
-        for data in letters["input"].to_pylist():
-            with pa.ipc.open_stream(data) as stream:
-                batches.extend(stream)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_suffix(".draft")
-        with pa.OSFile(str(draft), "wb") as file, pa.ipc.new_file(file, batches[0].schema) as out:
+    group = Group(letters.folder / "replays" / series, node, names)
+    batches = []
+    for data in waiting["input"].to_pylist():
+        with pa.ipc.open_stream(data) as stream:
+            batches.extend(stream)
+    group.inputs.parent.mkdir(parents=True, exist_ok=True)
+    with open(group.inputs, "wb") as file:
+        with pa.ipc.new_file(file, batches[0].schema) as out:
             out.write_table(pa.Table.from_batches(batches).combine_chunks(), _CHUNK)
-        draft.replace(path)
-    return path
+        file.flush()
+        os.fsync(file.fileno())
+    # From here on the replay counts as begun.
+    told = json.dumps({"node": node, "letters": names})
+    write_whole(group.inputs.with_suffix(".json"), told)
+    return group
+
+
+def _replay_group(plan: Plan, group: Group, place: Checkpoint, spark: SparkSession) -> None:
+    own = Checkpoint(str(group.folder))
+    shorter = _from_node(plan, group.node, LettersSource(path=str(group.inputs)))
+    kept = DeadLetters(place.dead_letters, series=f"{group.series}-")
+    launch(shorter, own, spark, bounded=True, letters=kept).wait()
+    kept.settle(group.series, group.names)
 
 
 def _from_node(plan: Plan, node: str, source: LettersSource) -> Plan:
@@ -138,8 +179,9 @@ def _from_node(plan: Plan, node: str, source: LettersSource) -> Plan:
         kept.add(stage.name)
         stages.append(evolve(stage, inputs=inputs))
     fed = Stage("letters", "letters", "source", "letters", source, gives=type_of(source.schema()))
-    fused, segments = fuse((fed, *stages))
-    return evolve(plan, stages=fused, segments=segments, through=None)
+    between = frozenset(shared((fed, *stages)))
+    fused, segments = fuse((fed, *stages), between)
+    return evolve(plan, stages=fused, segments=segments, shared=between, through=None)
 
 
 def _first_stage(plan: Plan, node: str, undecoded: bool) -> Stage:

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 from penstock.contracts.envelope import conform
 from penstock.contracts.sink import Batch
 from penstock.pipeline.chain import Chain
+from penstock.pipeline.layout import layout
 from penstock.pipeline.plan import Segment, Stage
 from penstock.spark.checkpoint import BatchLog
 from penstock.spark.shares import (
@@ -50,8 +51,8 @@ class Sources:
         return self._frames[name]
 
     def _fork(self, segment: Segment, frame: DataFrame) -> DataFrame:
-        """Several read this segment: stage it, so that all of them see the same rows."""
-        if len(self._drain.plan.readers_of(segment)) < 2:
+        """Where this segment is read more than once: stage it, so that all see the same rows."""
+        if segment.name not in self._drain.plan.shared:
             return frame
         return self._stage(frame, None, segment.name).frame(self.spark)
 
@@ -131,7 +132,8 @@ class Writing:
         """How many tasks will write, fixed before the first of them does."""
         self.partitions = int(frame._jdf.queryExecution().toRdd().getNumPartitions())
         if self._stage.work.promise().replay == "idempotent":
-            self._log.fix_layout(self._stage.node, self.partitions)
+            dealt = layout(self._drain.plan, self._stage)
+            self._log.fix_layout(self._stage.node, self.partitions, dealt)
         return self.partitions
 
     def _collect(self, frame: DataFrame) -> list[Share]:

@@ -6,6 +6,7 @@ import pytest
 
 import penstock as pen
 from core.tests.pipeline import functions as fn
+from penstock.contracts.errors import GraphError
 from penstock.pipeline.plan import Plan
 
 
@@ -75,3 +76,60 @@ def test_what_a_fork_has_staged_is_not_staged_again() -> None:
     assert staged(flow.sink("by-task", name="two")) == set()
     again = forked.sink("by-task", name="one").map(fn.keep).key_by("id")
     assert staged(again.sink("by-task", name="two")) == {"two"}
+
+
+def untouched(frame: object) -> object:
+    return frame
+
+
+def test_what_a_function_over_a_frame_reads_twice_is_staged_before_it() -> None:
+    plan = line().map(fn.enrich).where("true").apply(untouched).sink("stdout").analyse()
+    assert plan.shared == {"where"}
+    assert [s.stages for s in plan.segments if s.runs == "spark"] == [("where",), ("untouched",)]
+    why = "where: batches are staged, untouched reads twice what enrich may give otherwise"
+    assert any(why in note for note in plan.notes)
+
+
+def test_nothing_is_staged_before_it_where_a_second_reading_gives_the_same() -> None:
+    flow = line().map(fn.enrich, deterministic=True).where("true").apply(untouched)
+    assert flow.sink("stdout").analyse().shared == frozenset()
+
+
+def test_nor_where_nothing_can_have_failed() -> None:
+    rows = pen.source("spark", format="parquet", path="in").where("rand() < 0.5")
+    assert rows.apply(untouched).sink("stdout").analyse().shared == frozenset()
+
+
+def test_what_is_staged_once_is_not_staged_for_the_next_function_over_a_frame() -> None:
+    flow = line().map(fn.enrich).where("true").apply(untouched, deterministic=True)
+    assert flow.apply(untouched).sink("stdout").analyse().shared == {"where"}
+    again = line().map(fn.enrich).where("true").apply(untouched)
+    again = again.map(fn.keep, deterministic=True).apply(untouched)
+    assert again.sink("stdout").analyse().shared == {"where", "keep"}
+
+
+def test_a_record_that_could_be_lost_before_state_is_refused() -> None:
+    def flow(**options: object) -> pen.Flow:
+        mapped = line().map(fn.enrich, **options)
+        return mapped.apply(untouched, schema="id long").deduplicate("id").sink("stdout")
+
+    with pytest.raises(GraphError, match="untouched reads twice what enrich may give") as refused:
+        flow().analyse()
+    assert "put untouched after deduplicate" in str(refused.value)
+    flow(deterministic=True).analyse()
+
+
+def test_what_deduplicate_lays_out_by_chance_is_staged_for_sinks_that_count_in_tasks() -> None:
+    flow = line().deduplicate("id")
+    assert staged(flow.sink("by-task")) == {"by-task"}
+    assert staged(flow.sink("once").sink("stdout")) == set()
+
+
+def test_a_fork_on_the_stream_itself_settles_nothing() -> None:
+    forked = line().map(fn.enrich)
+    one = forked.deduplicate("id", name="a").sink("by-task", name="one")
+    two = forked.deduplicate("id", name="b").sink("by-task", name="two")
+    plan = pen.pipeline("p", one, two).analyse()
+    assert plan.shared == frozenset()
+    assert plan.staged == {"one", "two"}
+    assert any("enrich may give another result" in note for note in plan.notes)

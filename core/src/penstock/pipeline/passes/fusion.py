@@ -14,8 +14,13 @@ from penstock.pipeline.passes.network import before_state, dealt_by_reader
 from penstock.pipeline.plan import Runs, Segment, Stage
 
 
-def fuse(stages: Sequence[Stage]) -> tuple[tuple[Stage, ...], tuple[Segment, ...]]:
-    """The same stages, each told where it runs, and the segments they make."""
+def fuse(
+    stages: Sequence[Stage], shared: Set[str] = frozenset()
+) -> tuple[tuple[Stage, ...], tuple[Segment, ...]]:
+    """The same stages, each told where it runs, and the segments they make.
+
+    A segment ends where its rows are staged (`shared`).
+    """
     cut = _Cut(stages)
     for stage in stages:
         if stage.kind == "source":
@@ -28,7 +33,7 @@ def fuse(stages: Sequence[Stage]) -> tuple[tuple[Stage, ...], tuple[Segment, ...
     streaming = before_state(stages)
     for stage in stages:
         if stage.name not in cut.runs:
-            cut.take(_between(cut, stage, streaming), "spark")
+            cut.take(_between(cut, stage, streaming, shared), "spark")
     told = tuple(evolve(stage, runs=cut.runs[stage.name]) for stage in stages)
     return told, cut.segments(streaming)
 
@@ -104,9 +109,9 @@ def _writer(cut: _Cut, sink: Stage) -> list[Stage]:
         group.insert(0, before)
 
 
-def _between(cut: _Cut, first: Stage, streaming: set[str]) -> list[Stage]:
+def _between(cut: _Cut, first: Stage, streaming: set[str], shared: Set[str]) -> list[Stage]:
     group = [first]
-    while (after := cut.next(group[-1])) is not None:
+    while group[-1].name not in shared and (after := cut.next(group[-1])) is not None:
         if after.name in cut.runs or (after.name in streaming) != (first.name in streaming):
             break
         group.append(after)

@@ -123,6 +123,7 @@ class Apply(FrameStep):
     """A function over a DataFrame."""
 
     main: ClassVar[str | None] = "function"
+    rereads: ClassVar[bool] = True
 
     function: Function = option(
         doc="Gets a DataFrame, returns one; it must keep the column `_pen`."
@@ -151,6 +152,8 @@ class Apply(FrameStep):
 @connector
 class OnFrame(FrameStep):
     """An installed transform over a DataFrame, with failed rows kept out of its sight."""
+
+    rereads: ClassVar[bool] = True
 
     transform: Any = option(doc="The transform.")
 
@@ -213,6 +216,8 @@ class Deduplicate(FrameStep):
     main: ClassVar[str | None] = "by"
     stateful: ClassVar[bool] = True
     scatters: ClassVar[bool] = True
+    # A row without an id gets one by chance, and with it its place among the tasks.
+    deterministic = False
 
     by: list[str] | None = option(
         default=None,

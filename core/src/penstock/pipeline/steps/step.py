@@ -20,12 +20,15 @@ class Step(Transform):
         several: Whether it may read more than one node.
         stateful: Whether it keeps state in Spark's state store, and so must run on the stream.
         scatters: Whether Spark shuffles its rows, so that order and place are lost.
+        rereads: Whether it has Spark compute its input twice: once for the healthy rows, once
+            for the failed.
     """
 
     main: ClassVar[str | None] = None
     several: ClassVar[bool] = False
     stateful: ClassVar[bool] = False
     scatters: ClassVar[bool] = False
+    rereads: ClassVar[bool] = False
 
     def kernel(self, schema: pa.Schema, gives: pa.Schema) -> Kernel:
         """The step over rows of a known schema (without `_pen`). On a worker, once per chain."""
