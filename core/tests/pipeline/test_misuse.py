@@ -104,7 +104,7 @@ def test_a_batch_that_does_not_end_in_time_is_told_when_stopping() -> None:
     from penstock.spark.handle import Handle
 
     plan = orders().sink("stdout").analyse()
-    query = SimpleNamespace(isActive=True)
+    query = SimpleNamespace(isActive=True, awaitTermination=lambda: None)
     drain = SimpleNamespace(hold=lambda within: False)
     handle = Handle(plan, query, drain, None)  # type: ignore[arg-type]
     with pytest.raises(RunError, match="did not finish within 1 s") as caught:

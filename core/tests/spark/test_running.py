@@ -298,3 +298,12 @@ def test_a_checkpoint_of_another_pipeline_is_refused(spark, tmp_path):
     other = orders("two", rows=10).sink("localfile", path=str(tmp_path / "out"))
     with pytest.raises(RunError, match="belongs to another pipeline"):
         other.run(checkpoint=tmp_path / "state", spark=spark)
+
+
+def test_an_expression_that_fails_on_a_record_says_what_to_write_instead(spark, tmp_path):
+    flow = orders(rows=10).where("cast(customer as long) > 1").sink("stdout", limit=0)
+    with pytest.raises(RunError, match="a Spark expression failed on a record") as caught:
+        flow.run(spark=spark)
+    assert "CAST_INVALID_INPUT" in str(caught.value)
+    assert "customer-" in str(caught.value)
+    assert "try_cast" in caught.value.fix

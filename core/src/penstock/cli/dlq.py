@@ -15,10 +15,25 @@ if TYPE_CHECKING:
 
 
 def _letters(checkpoint: str, state: str | None) -> DeadLetters:
+    """The letters of a checkpoint.
+
+    Raises:
+        DeclareError: the folder is no pipeline's checkpoint, so that "none wait" would mislead.
+    """
+    from penstock.contracts.errors import DeclareError
     from penstock.spark.checkpoint import Checkpoint
     from penstock.spark.deadletters import DeadLetters
 
-    return DeadLetters(Checkpoint(checkpoint, state).dead_letters)
+    place = Checkpoint(checkpoint, state)
+    if not (place.state / "pipeline.json").exists():
+        raise DeclareError(
+            f"{state or checkpoint} is no checkpoint of a pipeline",
+            expected=f"a file {place.state / 'pipeline.json'}",
+            got="none",
+            fix="give the folder that the pipeline was run with: --checkpoint, and --state if "
+            "it had one",
+        )
+    return DeadLetters(place.dead_letters)
 
 
 @click.group()
@@ -87,6 +102,7 @@ def replay(checkpoint: str, state: str | None, file: str, node: str | None, as_j
     from penstock.pipeline.document import graph_of
     from penstock.spark.replay import replay as again
 
+    _letters(checkpoint, state)
     done = again(graph_of(Path(file)), checkpoint, state=state, node=node)
     if as_json:
         emit_json(done)

@@ -18,6 +18,7 @@ def analysed(file: str) -> Plan:
     from penstock.registry import tell
 
     graph = graph_of(Path(file))
+    tell("analysing", pipeline=graph.name, graph=graph)
     plan = analyse(graph)
     tell("analysed", pipeline=graph.name, plan=plan)
     return plan

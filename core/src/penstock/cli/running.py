@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import signal
 import sys
-import threading
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import click
@@ -40,29 +37,19 @@ def run(
     with View(graph.name, quiet=quiet or as_json) as view:
         from penstock.spark.running import run as start
         from penstock.spark.session import session
+        from penstock.spark.signals import asked_to_stop
 
         view.say("starting Spark")
         spark = session(master=master, name=graph.name)
         handle = start(graph, checkpoint, state=state, spark=spark, wait=False, progress=view.say)
-        stopping = _stop_on_signal()
-        while not handle.wait(0.2):
-            view.show(handle.progress())
-            if stopping.is_set():
-                view.say("finishing the batch at work")
-                handle.stop()
+        with asked_to_stop() as asked:
+            while not handle.wait(0.2):
+                view.show(handle.progress())
+                if asked:
+                    view.say("finishing the batch at work")
+                    handle.stop(within=None)
         progress: dict[str, Any] = handle.progress()
         view.show(progress, last=True)
     if as_json:
         emit_json(progress)
     sys.stdout.flush()
-
-
-def _stop_on_signal() -> threading.Event:
-    asked = threading.Event()
-
-    def ask(number: int, frame: FrameType | None) -> None:
-        asked.set()
-
-    signal.signal(signal.SIGTERM, ask)
-    signal.signal(signal.SIGINT, ask)
-    return asked

@@ -17,13 +17,27 @@ hookimpl = pluggy.HookimplMarker("penstock")
 
 
 @hookspec
+def penstock_analysing(pipeline: str, graph: Any) -> None:
+    """A pipeline is about to be analysed; `graph` is what was declared. No Spark yet."""
+
+
+@hookspec
 def penstock_analysed(pipeline: str, plan: Any) -> None:
     """A pipeline was analysed; `plan` is what will run. No Spark yet."""
 
 
 @hookspec
 def penstock_started(pipeline: str, query: str, checkpoint: str) -> None:
-    """Its streaming query runs; `query` is Spark's query id."""
+    """Its streaming query runs.
+
+    `query` is the pipeline's own id, the same in every run over this checkpoint, as connectors
+    get it in their `Context`; it is not the id that Spark's interface shows.
+    """
+
+
+@hookspec
+def penstock_batch_begun(pipeline: str, batch: int) -> None:
+    """A batch begins; the same number comes again after a failure or a kill."""
 
 
 @hookspec
@@ -33,9 +47,9 @@ def penstock_batch_done(pipeline: str, batch: int, counts: dict[str, Any]) -> No
 
 @hookspec
 def penstock_failed(pipeline: str, error: BaseException) -> None:
-    """The query ended with an error."""
+    """The query ended with an error; told once, whether or not anybody waits for it."""
 
 
 @hookspec
 def penstock_stopped(pipeline: str) -> None:
-    """The query ended without one."""
+    """The query ended without one; told once, whether or not anybody waits for it."""

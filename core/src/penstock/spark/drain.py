@@ -71,6 +71,7 @@ class Drain:
         self.totals = Counts()
         self.last: dict[str, Any] = {}
         self.error: BaseException | None = None
+        self.before_batch: Callable[[], None] = lambda: None
         self._gate = threading.Condition()
         self._busy = False
         self._held = False
@@ -89,7 +90,7 @@ class Drain:
                 self._busy = False
                 self._gate.notify_all()
 
-    def hold(self, within: float) -> bool:
+    def hold(self, within: float | None) -> bool:
         """Let no further batch begin; True once none is running."""
         with self._gate:
             self._held = True
@@ -110,6 +111,8 @@ class Drain:
 
     def _drain(self, batch: DataFrame, number: int) -> None:
         points.reached("offsets-logged", batch=number)
+        self.before_batch()
+        tell("batch_begun", pipeline=self.plan.graph.name, batch=number)
         settled(batch.sparkSession.conf)
         log = self.checkpoint.batch(number)
         sources = Sources(self, batch, number)

@@ -108,10 +108,25 @@ _RAISED = re.compile(
 )
 
 
+_EXPRESSION = re.compile(
+    r"\[(?:CAST_INVALID_INPUT|CAST_OVERFLOW|DIVIDE_BY_ZERO|REMAINDER_BY_ZERO|ARITHMETIC_OVERFLOW"
+    r"|BINARY_ARITHMETIC_OVERFLOW|NUMERIC_VALUE_OUT_OF_RANGE|INVALID_ARRAY_INDEX"
+    r"|CANNOT_PARSE_TIMESTAMP)[\w.]*\] .*"
+)
+
+
 def from_spark(error: BaseException) -> PenstockError:
     """What a connector or function said on a worker, out of the stack Spark wraps around it."""
     text = str(error)
     raised = list(_RAISED.finditer(text))
+    expression = None if raised else _EXPRESSION.search(text)
+    if expression is not None:
+        return RunError(
+            f"a Spark expression failed on a record: {expression.group()}",
+            fix="Spark cannot set one record aside: let the expression give null instead "
+            "(try_cast, try_divide, try_element_at), or write it as a function (map, filter), "
+            "whose failures follow on_error",
+        )
     if not raised:
         lines = [line for line in text.splitlines() if line.strip()]
         return RunError(lines[0] if lines else type(error).__name__, got=_last_python_line(lines))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
+import threading
 import time
 from typing import Any
 
-from pyspark.errors import StreamingQueryException
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.contracts.errors import PenstockError, RunError
@@ -18,8 +20,11 @@ from penstock.spark.checkpoint import Checkpoint
 from penstock.spark.commitlog import CommitLog
 from penstock.spark.drain import Drain
 from penstock.spark.failures import from_spark
+from penstock.spark.late import Late
+from penstock.spark.signals import asked_to_stop
 
 _STOP_WITHIN = 60.0
+_LOOK_EVERY = 0.1
 
 
 class Handle:
@@ -39,7 +44,12 @@ class Handle:
         self._drain = drain
         self._temporary = temporary
         self._began = time.monotonic()
+        self._end = threading.RLock()
         self._told = False
+        self._late = Late()
+        if any(getattr(stage.work, "stateful", False) for stage in plan):
+            drain.before_batch = lambda: self._late.look(query)
+        threading.Thread(target=self._watch, name="penstock-watch", daemon=True).start()
 
     @property
     def running(self) -> bool:
@@ -49,37 +59,66 @@ class Handle:
     def wait(self, timeout: float | None = None) -> bool:
         """Wait for the end; False if it has not come within `timeout` seconds.
 
+        On the main thread, SIGTERM or Ctrl-C during the wait finishes the batch at work, stops
+        the pipeline and ends the wait; a second one does what it would do elsewhere.
+
         Raises:
             RunError: the pipeline failed, with what its connector or function said.
         """
-        try:
-            ended = self.query.awaitTermination(timeout)  # type: ignore[arg-type]
-        except StreamingQueryException as error:
-            self._ended(failure := self._failure(error))
-            raise failure from None
-        if timeout is not None and not ended:
-            return False
-        self._ended(None)
+        deadline = None if timeout is None else time.monotonic() + timeout
+        with asked_to_stop() as asked:
+            while not self._await(_LOOK_EVERY if deadline is None else deadline - time.monotonic()):
+                if asked:
+                    self.stop(within=None)
+                elif deadline is not None and time.monotonic() >= deadline:
+                    return False
         return True
 
-    def _failure(self, error: StreamingQueryException) -> PenstockError:
+    def _await(self, seconds: float) -> bool:
+        """Whether the query has ended within a look's time, and all have been told of it."""
+        try:
+            look = max(min(seconds, _LOOK_EVERY), 0.001)
+            ended = self.query.awaitTermination(look)  # type: ignore[arg-type]
+        except PySparkException as error:
+            self._ended(failure := self._failure(error))
+            raise failure from None
+        if ended:
+            self._ended(None)
+        return bool(ended)
+
+    def _watch(self) -> None:
+        """Tell of the end even if nobody waits for it."""
+        try:
+            self.query.awaitTermination()
+        except PySparkException as error:
+            self._ended(self._failure(error))
+        except (Py4JError, OSError) as error:  # Spark itself is gone
+            self._ended(RunError(f"Spark is gone: {error}", who=self.plan.graph.name))
+        else:
+            self._ended(None)
+
+    def _failure(self, error: BaseException) -> PenstockError:
         known = self._drain.error
         return known if isinstance(known, PenstockError) else from_spark(error)
 
     def _ended(self, error: PenstockError | None) -> None:
-        if self._told:
-            return
-        self._told = True
-        name = self.plan.graph.name
-        if error is not None:
-            tell("failed", pipeline=name, error=error)
-        else:
-            tell("stopped", pipeline=name)
-        if self._temporary is not None:
-            shutil.rmtree(self._temporary, ignore_errors=True)
+        with self._end:
+            if self._told:
+                return
+            self._told = True
+            name = self.plan.graph.name
+            if error is not None:
+                tell("failed", pipeline=name, error=error)
+            else:
+                tell("stopped", pipeline=name)
+            if self._temporary is not None:
+                shutil.rmtree(self._temporary, ignore_errors=True)
 
-    def stop(self, within: float = _STOP_WITHIN) -> None:
+    def stop(self, within: float | None = _STOP_WITHIN) -> None:
         """Finish the batch at work, let Spark commit it, then stop. Idempotent.
+
+        Args:
+            within: Seconds that the batch is given; None: as long as it takes.
 
         Raises:
             RunError: the batch was not finished in time, or the pipeline had failed.
@@ -96,13 +135,14 @@ class Handle:
             self._drain.close()
         self.wait()
 
-    def _await_commit(self, within: float) -> None:
+    def _await_commit(self, within: float | None) -> None:
         """Spark writes its commit just after the drain returns; stopping sooner redoes a batch."""
         done = self._drain.last.get("batch")
         if done is None:
             return
-        log, deadline = CommitLog(self.checkpoint.location), time.monotonic() + within
-        while self.query.isActive and time.monotonic() < deadline:
+        log = CommitLog(self.checkpoint.location)
+        deadline = None if within is None else time.monotonic() + within
+        while self.query.isActive and (deadline is None or time.monotonic() < deadline):
             committed = log.committed()
             if committed is not None and committed >= done:
                 return
@@ -132,12 +172,9 @@ class Handle:
         return {name: said["lag"] for name, said in self.sources().items()}
 
     def late(self) -> int:
-        """Records that came after the watermark and were dropped, in the batches Spark recalls."""
-        return sum(
-            int(operator.get("numRowsDroppedByWatermark", 0))
-            for progress in self.query.recentProgress
-            for operator in progress["stateOperators"]
-        )
+        """Records that came after the watermark and were dropped, since the start."""
+        self._late.look(self.query)
+        return self._late.total
 
     def progress(self) -> dict[str, Any]:
         """All of it as plain values: what the live view and `--json` show."""

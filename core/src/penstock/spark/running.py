@@ -55,6 +55,7 @@ def run(
         RunError: it failed while it was waited for.
     """
     say = progress or (lambda _: None)
+    tell("analysing", pipeline=graph.name, graph=graph)
     plan = analyse(graph)
     tell("analysed", pipeline=graph.name, plan=plan)
     bounded = is_bounded(plan)
