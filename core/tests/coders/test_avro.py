@@ -482,3 +482,15 @@ def _blocks(entries):
     for key, items in entries.items():
         out += b"\x02" + written("string", key)[0] + written(array, items)[0]
     return out + b"\x00"
+
+
+def test_of_map_entries_with_one_key_the_last_stays():
+    schema = {
+        "type": "record",
+        "name": "r",
+        "fields": [{"name": "a", "type": {"type": "map", "values": "int"}}],
+    }
+    values = [b"\x06\x02a\x02\x02b\x04\x02a\x06\x00", b"\x02\x02a\x02\x00", b"\x00"]
+    rows = AvroCoder(schema=schema).decode(binary(*values)).rows
+    assert rows.column(0).to_pylist() == [[("a", 3), ("b", 2)], [("a", 1)], []]
+    assert rows.equals(by_fastavro(schema, values))

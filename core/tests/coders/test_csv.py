@@ -136,3 +136,22 @@ def test_any_bytes_give_rows_or_errors(values):
         CsvCoder(schema="a STRING, b INT").decode(binary(v)).rows.to_pylist() for v in good.values()
     ]
     assert done.rows.to_pylist() == [row for rows in alone for row in rows]
+
+
+def test_a_record_is_read_the_same_whoever_its_neighbours_are():
+    coder = CsvCoder(schema="id BIGINT, name STRING")
+    values = [b"\xef\xbb\xbf1,a", b"\xef\xbb\xbf2,b\r\n", b"3,c\r", b"4,d\n", b"5,e"]
+    together = coder.decode(pa.array(values, pa.binary()))
+    alone = [coder.decode(pa.array([value], pa.binary())) for value in values]
+    assert together.errors == ()
+    assert together.rows.to_pylist() == [row for done in alone for row in done.rows.to_pylist()]
+    assert together.rows.column("id").to_pylist() == [1, 2, 3, 4, 5]
+
+
+def test_a_header_quotes_names_as_fields_are_quoted():
+    schema = pa.schema([("a,b", pa.int64()), ('say "x"', pa.string()), ("plain", pa.string())])
+    coder = CsvCoder(schema=schema, layout="lines", header=True)
+    rows = pa.RecordBatch.from_pylist([{"a,b": 1, 'say "x"': "y", "plain": "z"}], schema=schema)
+    (value,) = coder.encode(rows).values.to_pylist()
+    assert value.splitlines()[0] == b'"a,b","say ""x""",plain'
+    assert coder.decode(pa.array([value], pa.binary())).rows.to_pylist() == rows.to_pylist()

@@ -217,3 +217,37 @@ def test_it_pickles():
 def test_any_bytes_give_rows_or_errors(values):
     done = JsonCoder(schema=SCHEMA).decode(pa.array(values, pa.binary()))
     assert done.rows.num_rows + len(done.errors) == len(values)
+
+
+MAPPED = "id BIGINT, ratio FLOAT, name STRING, counts MAP<STRING, BIGINT>"
+
+
+@pytest.mark.parametrize(
+    ("bad", "said"),
+    [
+        (b'{"name":"\\ud800"}', "name"),
+        (b'{"counts":{"\\ud800":1}}', "counts"),
+        (b'{"id":1,"id":2}', "id comes twice"),
+        (b'{"counts":{"a":1,"a":2}}', "twice"),
+        (b'{"ratio":NaN}', "not valid JSON"),
+        (b'{"ratio":-Infinity}', "not valid JSON"),
+        (b'{"ratio":1e300}', "ratio"),
+        (b'{"name":' + b"[" * 100_000 + b"}", "nested too deep"),
+    ],
+    ids=range(8),
+)
+def test_a_schema_with_a_map_refuses_what_others_refuse(bad, said):
+    good = b'{"id":1,"x":0,"x":1,"counts":{"a":2}}'
+    values = pa.array([good, bad, good], pa.binary())
+    done = JsonCoder(schema=MAPPED).decode(values)
+    assert done.rows.column("counts").to_pylist() == [[("a", 2)]] * 2
+    assert [error.row for error in done.errors] == [1]
+    assert said in done.errors[0].message
+
+
+@pytest.mark.parametrize("columns", ["a FLOAT", "a STRUCT<b: ARRAY<FLOAT>>"])
+def test_a_number_that_a_float_cannot_hold_is_an_error(columns):
+    text = b'{"a":%s}' if columns == "a FLOAT" else b'{"a":{"b":[1,%s]}}'
+    values = pa.array([text % b"1.5", text % b"1e300", text % b"-2"], pa.binary())
+    done = JsonCoder(schema=columns).decode(values)
+    assert (done.rows.num_rows, [error.row for error in done.errors]) == (2, [1])

@@ -329,3 +329,56 @@ def test_files_that_a_registered_schema_imports_are_followed(registry):
     reader = registered(registry, topic="orders", message="refs.Order")
     value = write(sent, VALUE)
     assert reader.decode(binary(value)).rows.to_pylist() == [{"to": {"name": "a"}}]
+
+
+def test_of_a_oneof_the_last_member_counts():
+    left, right = Order(left="x").SerializeToString(), Order(right=3).SerializeToString()
+    both, back, nested = left + right, right + left, Order(id=1).SerializeToString()
+    done = CODER.decode(binary(both, left, back, nested))
+    found = [(row["left"], row["right"]) for row in done.rows.to_pylist()]
+    assert found == [(None, 3), ("x", None), ("x", None), (None, None)]
+    narrow = CODER.narrowed(["left"]).decode(binary(both, left, back))
+    assert narrow.rows.column("left").to_pylist() == [None, "x", "x"]
+
+
+def test_two_members_of_a_oneof_cannot_be_written():
+    rows = CODER.decode(binary(Order(left="x").SerializeToString())).rows.to_pylist()
+    rows = pa.RecordBatch.from_pylist([rows[0], {**rows[0], "right": 3}], schema=CODER.schema())
+    done = CODER.encode(rows)
+    assert done.values.to_pylist() == [Order(left="x").SerializeToString(), None]
+    assert [(e.row, e.message) for e in done.errors] == [
+        (1, "of left and right only one can be set")
+    ]
+
+
+def test_of_map_entries_with_one_key_the_last_stays():
+    entry = [
+        Order(counts={key: n}).SerializeToString() for key, n in (("a", 1), ("b", 2), ("a", 3))
+    ]
+    done = CODER.decode(binary(b"".join(entry), entry[0], b"".join(entry[1:])))
+    assert done.rows.column("counts").to_pylist() == [
+        [("a", 3), ("b", 2)],
+        [("a", 1)],
+        [("b", 2), ("a", 3)],
+    ]
+    assert dict(Order.FromString(b"".join(entry)).counts) == {"a": 3, "b": 2}
+
+
+def test_an_enums_number_without_a_name_comes_back():
+    value = Order(status=99, statuses=[1, -7]).SerializeToString()
+    rows = CODER.decode(binary(value)).rows
+    assert rows.column("status").to_pylist() == ["99"]
+    assert CODER.encode(rows).values.to_pylist() == [value]
+    odd = [{**rows.to_pylist()[0], "status": text} for text in ("nine", str(2**31), "٣")]
+    done = CODER.encode(pa.RecordBatch.from_pylist(odd, schema=CODER.schema()))
+    assert [error.row for error in done.errors] == [0, 1, 2]
+
+
+def test_the_registrys_own_schema_is_written_with_under_its_own_id(registry):
+    client = SchemaRegistryClient({"url": registry.url})
+    value = ProtobufSerializer(Order, client, {"use.deprecated.format": False})(Order(id=3), VALUE)
+    writer = registered(registry, topic="orders", message="penstock.test.Order")
+    rows = writer.decode(binary(value)).rows
+    registry.requests.clear()
+    assert pickle.loads(pickle.dumps(writer)).encode(rows).values.to_pylist() == [value]
+    assert registry.requests == []

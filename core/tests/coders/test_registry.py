@@ -19,6 +19,7 @@ from core.tests.coders.registry_server import running
 from penstock.coders.avro.coder import AvroCoder
 from penstock.coders.json import JsonCoder
 from penstock.coders.registry import Registry, RegistryError, subject_name
+from penstock.coders.schema import parse_schema
 from penstock.contracts.errors import OptionError, SchemaError
 from penstock.contracts.options import parse, shown
 
@@ -216,6 +217,79 @@ def test_a_registry_that_is_gone_is_ephemeral():
     assert raised.value.ephemeral
 
 
+def test_a_registry_that_is_gone_is_asked_once_in_a_batch(registry):
+    """A batch of many new ids must not wait for each of them."""
+    good = peer(registry, V1)({"id": 1})
+    options = {"url": registry.url, "max.retries": "0"}
+    reader = AvroCoder(schema=V1, framing="registry", registry=options)
+    assert reader.decode(binary(good)).errors == ()
+    strays = [b"\x00" + number.to_bytes(4, "big") + b"\x02" for number in range(50, 80)]
+    registry.failing = 1000
+    registry.requests.clear()
+    done = reader.decode(binary(*strays, good))
+    assert done.rows.to_pylist() == [{"id": 1}]
+    assert (len(done.errors), all(error.ephemeral for error in done.errors)) == (30, True)
+    assert len(registry.requests) == 1
+    registry.failing = 0
+    assert not any(error.ephemeral for error in reader.decode(binary(*strays)).errors)
+
+
+def test_an_unknown_id_is_a_fresh_error_each_time(registry):
+    """One that is kept and raised again would hold every batch it was raised in."""
+    raised = []
+    for _ in range(2):
+        with pytest.raises(RegistryError, match="99") as found:
+            Registry({"url": registry.url}).by_id(99)
+        raised.append(found.value)
+    assert raised[0] is not raised[1]
+    assert raised[0].message == raised[1].message
+
+
+def test_a_schema_is_kept_in_each_form_it_was_asked_for(registry):
+    """An Avro coder that meets a Protobuf id must not spoil it for a Protobuf coder."""
+    client = SchemaRegistryClient({"url": registry.url})
+    number = client.register_schema("s", Schema('syntax = "proto3";', "PROTOBUF"))
+    both = Registry({"url": registry.url})
+    assert both.by_id(number).kind == "PROTOBUF"
+    registry.requests.clear()
+    both.by_id(number, "serialized")
+    assert registry.requests == [f"GET /schemas/ids/{number}"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "word"),
+    [
+        ({"tiemout": "3"}, "did you mean 'timeout'"),
+        ({"timeout": "abc"}, "registry.timeout"),
+        ({"max.retries": "nan"}, "max.retries"),
+    ],
+)
+def test_settings_that_are_none_are_refused_where_they_are_given(settings, word):
+    given = {f"registry.{name}": value for name, value in settings.items()}
+    options = {"schema": V1, "framing": "registry", "registry.url": "http://x", **given}
+    with pytest.raises(OptionError, match=word):
+        parse(AvroCoder, options)
+
+
+@pytest.mark.parametrize(
+    ("url", "credentials"),
+    [
+        ("http://registry.example.org:8081", {"registry.basic.auth.user.info": "me:canary"}),
+        ("https://localhost,http://registry.example.org", {"registry.bearer.auth.token": "canary"}),
+        ("http://me:canary@registry.example.org", {}),
+    ],
+)
+def test_credentials_in_clear_text_to_another_machine_need_a_word(url, credentials):
+    options = {"schema": V1, "framing": "registry", "registry.url": url, **credentials}
+    with pytest.raises(OptionError, match="clear text") as raised:
+        parse(AvroCoder, options)
+    assert "canary" not in str(raised.value)
+    parse(AvroCoder, {**options, "registry.plaintext": "true"})
+    for other in ("https://registry.example.org", "http://localhost", "http://[::1]:8081"):
+        parse(AvroCoder, {**options, "registry.url": other})
+    parse(AvroCoder, {"schema": V1, "framing": "registry", "registry.url": "http://example.org"})
+
+
 def test_redirects_are_refused(registry):
     good = peer(registry, V1)({"id": 1})
     with running() as elsewhere:
@@ -401,3 +475,32 @@ def test_a_json_schema_that_refers_to_itself_through_another_is_refused(registry
     client.register_schema("orders-value", Schema(json.dumps(loop), "JSON", refers))
     with pytest.raises(SchemaError, match="no columns"):
         JsonCoder(framing="registry", registry={"url": registry.url}, topic="orders").schema()
+
+
+@pytest.mark.parametrize("form", ["DDL", "Arrow", "Avro"])
+def test_columns_are_registered_as_a_json_schema(registry, form):
+    columns = (
+        "id BIGINT, total DOUBLE, ok BOOLEAN, at TIMESTAMP, day DATE, raw BINARY, name STRING, "
+        "tags ARRAY<STRING>, place STRUCT<street: STRING>, counts MAP<STRING, BIGINT>"
+    )
+    given = {"DDL": columns, "Arrow": parse_schema(columns), "Avro": V1}[form]
+    settings = {"framing": "registry", "registry": {"url": registry.url}, "topic": "orders"}
+    ours = JsonCoder(schema=given, register=True, **settings)
+    row = dict.fromkeys(ours.schema().names) | {"id": 7}
+    done = ours.encode(pa.RecordBatch.from_pylist([row], schema=ours.schema()))
+    assert done.errors == ()
+    assert JsonCoder(**settings).schema() == ours.schema()
+    (text,) = [schema["schema"] for schema in registry.schemas.values()]
+    assert JSONDeserializer(text)(done.values[0].as_py(), VALUE)["id"] == 7
+
+
+@pytest.mark.parametrize(
+    ("strategy", "expected"),
+    [("topic", "t-value"), ("record", "order"), ("topic-record", "t-order")],
+)
+def test_a_json_schemas_subject_is_named_by_strategy(registry, strategy, expected):
+    settings = {"framing": "registry", "registry": {"url": registry.url}, "topic": "t"}
+    writer = JsonCoder(schema=JSON_SCHEMA, strategy=strategy, register=True, **settings)
+    rows = pa.RecordBatch.from_pylist([{"id": 7, "name": "n"}], schema=writer.schema())
+    assert writer.encode(rows).errors == ()
+    assert list(registry.subjects) == [expected]

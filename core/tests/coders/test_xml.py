@@ -255,3 +255,19 @@ def test_any_bytes_give_rows_or_errors_as_they_do_alone(values):
     assert [error.row for error in done.errors] == [
         i for i, each in enumerate(alone) if each.errors
     ]
+
+
+@pytest.mark.parametrize(
+    "columns", ["`a b` INT", "`1st` INT", "a STRUCT<`<b`: INT>", "`_x y` INT", "`{u}a` INT"]
+)
+def test_a_column_that_is_no_xml_name_is_refused(columns):
+    with pytest.raises(SchemaError, match="XML"):
+        XmlCoder(schema=columns).schema()
+
+
+def test_a_column_read_by_its_path_may_be_called_anything():
+    coder = XmlCoder(schema="`total sum` INT", paths={"total sum": "sum"})
+    done = coder.decode(pa.array([b"<o><sum>3</sum></o>"], pa.binary()))
+    assert done.rows.to_pylist() == [{"total sum": 3}]
+    with pytest.raises(SchemaError, match="total sum"):
+        coder.encode(done.rows)

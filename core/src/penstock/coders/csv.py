@@ -28,6 +28,7 @@ from penstock.contracts.envelope import conform
 from penstock.contracts.errors import CodecError, OptionError, SchemaError
 from penstock.contracts.options import connector, one_character, option
 
+_MARK = "\ufeff"
 _COUNT = re.compile(r"Expected (\d+) columns, got (\d+)")
 _COLUMN = re.compile(r"In CSV column #(\d+)")
 _ROW = re.compile(r"Row #(\d+)")
@@ -85,7 +86,9 @@ class CsvCoder(Coder):
         texts, errors = utf8(kept)
         valid = assemble(texts, errors, rows, pa.schema([("text", pa.string())]), len(values))
         text = valid.rows.column(0)
-        if self.layout == "record" and pc.any(pc.ends_with(text, "\n")).as_py():
+        if pc.any(pc.starts_with(text, _MARK)).as_py():
+            text = pc.utf8_ltrim(text, _MARK)
+        if self.layout == "record" and pc.any(pc.match_substring_regex(text, r"[\r\n]\z")).as_py():
             text = pc.utf8_rtrim(text, "\r\n")
         text = text.cast(pa.binary())
         if self.layout == "lines":
@@ -97,8 +100,10 @@ class CsvCoder(Coder):
         rows = conform(rows, self._whole())
         values = write_rows(rows, self.delimiter, self.quote, self.null)
         if self.header:
-            names = self.delimiter.join(rows.schema.names).encode()
-            values = joined(names + b"\n", values, b"\n")
+            names = rows.schema.names
+            named = pa.RecordBatch.from_arrays([pa.array([name]) for name in names], names=names)
+            head = write_rows(named, self.delimiter, self.quote, self.null)[0].as_py()
+            values = joined(head + b"\n", values, b"\n")
         return Encoded(values)
 
     def lines(self, text: bytes, ends: np.ndarray) -> pa.RecordBatch:
@@ -112,7 +117,7 @@ class CsvCoder(Coder):
         # Every row ends at a line end outside quotes, so as many rows as lines means one each: but
         # for a lone \r, which ends a row too, and the last row, which the text's end may end. A
         # line of nulls follows it.
-        if b"\r" in text or not is_utf8(text):
+        if b"\r" in text or _MARK.encode() in text or not is_utf8(text):
             raise CodecError("the lines are to be seen one by one")
         names = self._whole().names
         nulls = self.delimiter.join([self.null] * len(names)).encode() + b"\n"

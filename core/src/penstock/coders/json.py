@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from functools import cache, cached_property
+from collections.abc import Mapping, Sequence
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,19 +16,21 @@ from penstock.coders import jsonobjects, jsonread
 from penstock.coders.framing import HEADER, registry_ids
 from penstock.coders.groups import grouped, refused
 from penstock.coders.isolate import BAD, isolate
-from penstock.coders.jsonschema import json_schema
+from penstock.coders.jsonschema import json_schema, rendered
 from penstock.coders.jsonwrite import write_rows
 from penstock.coders.parts import assemble, bytes_of, lines_of, present, under, without
 from penstock.coders.pieces import slices
 from penstock.coders.registry import (
+    Asking,
     Registry,
     RegistryError,
+    Strategy,
     Written,
     hidden,
     schema_error,
     subject_name,
 )
-from penstock.coders.schema import holds, only, parse_schema
+from penstock.coders.schema import holds, is_avro, only, parse_schema
 from penstock.coders.text import is_utf8, utf8
 from penstock.contracts.coder import Coder, Decoded, Encoded, RowError
 from penstock.contracts.compute import pc
@@ -72,7 +74,10 @@ class JsonCoder(Coder):
     version: int | None = option(
         default=None, doc="The subject's version; the latest if not given."
     )
-    topic: str | None = option(default=None, doc="Names the subject `TOPIC-value`.")
+    topic: str | None = option(default=None, doc="Names the subject, by the strategy.")
+    strategy: Strategy = option(
+        default="topic", doc="How topic and the JSON Schema's title name the subject."
+    )
     register: bool = option(
         default=False, doc="Register the JSON Schema if the subject does not have it yet."
     )
@@ -95,17 +100,20 @@ class JsonCoder(Coder):
         if self._schema is not None or self.sample is not None:
             return None
         try:
-            return Registry(self.registry).by_version(self._subject(), self.version)
+            return Registry(self.registry).by_version(self._subject(None), self.version)
         except RegistryError as error:
             raise schema_error(error) from None
 
-    def _subject(self) -> str:
-        return self.subject or subject_name("topic", self.topic, None)
+    def _subject(self, title: str | None) -> str:
+        return self.subject or subject_name(self.strategy, self.topic, title)
 
     def schema(self) -> pa.Schema:
+        return only(self._whole(), self.only)
+
+    def _whole(self) -> pa.Schema:
         if self.found is not None:
-            return only(_registered(self.found[1]), self.only)
-        return only(_columns(self._schema, self.sample), self.only)
+            return _registered(self.found[1])
+        return _columns(self._schema, self.sample)
 
     def narrowed(self, columns: Sequence[str]) -> JsonCoder:
         whole: Any = self
@@ -119,11 +127,12 @@ class JsonCoder(Coder):
         kept, rows = present(values)
         outer = Decoded(pa.RecordBatch.from_arrays([kept], names=["value"]), rows)
         groups, errors = registry_ids(kept)
-        return under(outer, grouped(kept, groups, self.schema(), self._framed, errors))
+        one = partial(self._framed, Asking(Registry(self.registry)))
+        return under(outer, grouped(kept, groups, self.schema(), one, errors))
 
-    def _framed(self, number: int, values: pa.Array) -> Decoded:
+    def _framed(self, asking: Asking, number: int, values: pa.Array) -> Decoded:
         try:
-            Registry(self.registry).by_id(number)
+            asking.by_id(number)
         except RegistryError as error:
             return refused(self.schema(), len(values), error)
         data, offsets = bytes_of(values)
@@ -177,8 +186,8 @@ class JsonCoder(Coder):
     def _own_id(self) -> int:
         registry = Registry(self.registry)
         ask = registry.register if self.register else registry.find
-        text = self._schema if isinstance(self._schema, str) else json.dumps(self._schema)
-        return ask(self._subject(), Written("JSON", text))
+        text, title = _document(self._schema, self._whole())
+        return ask(self._subject(title), Written("JSON", text))
 
 
 def one_schema(who: str, given: Any, sample: str | None) -> None:
@@ -213,6 +222,17 @@ def _registered(written: Written) -> pa.Schema:
     except ValueError as error:
         raise SchemaError(f"the registry's JSON Schema is no JSON: {error}") from None
     return json_schema(root, others)
+
+
+def _document(given: Any, schema: pa.Schema) -> tuple[str, str | None]:
+    """The JSON Schema to write under, as it was given or else made from the columns; its title."""
+    spec = given
+    if isinstance(given, str) and given.strip().startswith("{"):
+        spec = json.loads(given)
+    if not isinstance(spec, Mapping) or is_avro(spec):
+        return json.dumps(rendered(schema)), None
+    title = spec.get("title")
+    return given if isinstance(given, str) else json.dumps(spec), title
 
 
 def _columns(given: Any, sample: str | None) -> pa.Schema:

@@ -9,14 +9,34 @@ import decimal
 import json
 import math
 import re
+from collections import Counter
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from penstock.coders.jsonread import instants, settle, wire
 from penstock.contracts.errors import CodecError
 
-MAX_DEPTH = 200
+
+class _Twice(dict[str, Any]):
+    """An object in which some names come twice."""
+
+    names: frozenset[str] = frozenset()
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) == len(pairs):
+        return found
+    twice = _Twice(found)
+    counts = Counter(name for name, _ in pairs)
+    twice.names = frozenset(name for name, count in counts.items() if count > 1)
+    return twice
+
+
+def _constant(_: str) -> Any:
+    raise ValueError("NaN and Infinity are no numbers")
 
 
 def parse(text: str, *, exact: bool = False) -> Any:
@@ -26,14 +46,19 @@ def parse(text: str, *, exact: bool = False) -> Any:
         CodecError: it is not valid JSON, or nested too deep.
     """
     try:
-        return json.loads(text, parse_float=decimal.Decimal if exact else None)
+        return json.loads(
+            text,
+            parse_float=decimal.Decimal if exact else None,
+            parse_constant=_constant,
+            object_pairs_hook=_object,
+        )
     except RecursionError:
-        raise CodecError(f"it is nested deeper than {MAX_DEPTH}") from None
+        raise CodecError("it is nested too deep") from None
     except ValueError as error:
         raise _invalid(error) from None
 
 
-_DECODER = json.JSONDecoder()
+_DECODER = json.JSONDecoder(parse_constant=_constant)
 _SPACE = re.compile(r"[ \t\r\n]*")
 
 
@@ -52,7 +77,7 @@ def elements(text: str) -> list[str]:
         try:
             value, end = _DECODER.raw_decode(text, at)
         except RecursionError:
-            raise CodecError(f"it is nested deeper than {MAX_DEPTH}") from None
+            raise CodecError("it is nested too deep") from None
         except ValueError as error:
             raise _invalid(error) from None
         if not isinstance(value, dict):
@@ -75,7 +100,7 @@ def _after_space(text: str, at: int) -> int:
 
 
 def _invalid(error: ValueError) -> CodecError:
-    said = getattr(error, "msg", None) or "a number has too many digits"
+    said = getattr(error, "msg", None) or "a number has too many digits, or is none"
     return CodecError(f"it is not valid JSON: {said}")
 
 
@@ -88,8 +113,11 @@ def from_objects(objects: list[Any], schema: pa.Schema) -> pa.RecordBatch:
     columns = []
     for field in schema:
         kind = wire(field.type)
-        values = [_shaped(_of(each, "").get(field.name), kind, field.name) for each in objects]
-        columns.append(settle(pa.array(values, kind), field.type))
+        values = [_shaped(_named(each, field.name, ""), kind, field.name) for each in objects]
+        try:
+            columns.append(settle(pa.array(values, kind), field.type))
+        except UnicodeEncodeError:
+            raise CodecError(f"the field {field.name} holds half of a surrogate pair") from None
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
@@ -99,13 +127,27 @@ def _of(value: Any, where: str) -> dict[str, Any]:
     return value
 
 
+def _named(value: Any, name: str, where: str) -> Any:
+    given = _of(value, where)
+    if isinstance(given, _Twice) and name in given.names:
+        raise _comes_twice(f"{where}.{name}" if where else name)
+    return given.get(name)
+
+
+def _comes_twice(name: str) -> CodecError:
+    return CodecError(f"the field {name} comes twice")
+
+
 def _shaped(value: Any, kind: pa.DataType, where: str) -> Any:
     if value is None:
         return None
     if pa.types.is_struct(kind):
-        given = _of(value, where)
-        return {f.name: _shaped(given.get(f.name), f.type, f"{where}.{f.name}") for f in kind}
+        return {
+            f.name: _shaped(_named(value, f.name, where), f.type, f"{where}.{f.name}") for f in kind
+        }
     if pa.types.is_map(kind):
+        if isinstance(value, _Twice):
+            raise _comes_twice(f"{where}.*")
         items = _of(value, where).items()
         return [(k, _shaped(v, kind.item_type, f"{where}.*")) for k, v in items]
     if pa.types.is_list(kind) and isinstance(value, list):
@@ -116,7 +158,7 @@ def _shaped(value: Any, kind: pa.DataType, where: str) -> Any:
     if pa.types.is_integer(kind) and isinstance(value, int) and number:
         return _ranged(value, kind, where)
     if pa.types.is_floating(kind) and number:
-        return _real(value, where)
+        return _real(value, kind, where)
     if pa.types.is_decimal(kind) and (number or isinstance(value, str)):
         return _decimal(value, where)
     if pa.types.is_string(kind) and isinstance(value, str):
@@ -138,13 +180,15 @@ def _ranged(value: int, kind: pa.DataType, where: str) -> int:
     return value
 
 
-def _real(value: Any, where: str) -> float:
+def _real(value: Any, kind: pa.DataType, where: str) -> float:
     try:
         found = float(value)
     except OverflowError:
         found = math.inf
-    if math.isinf(found):
-        raise CodecError(f"the field {where} holds a number out of the range of a double")
+    with np.errstate(over="ignore"):
+        narrow = np.dtype(kind.to_pandas_dtype()).type(found)
+    if math.isinf(narrow):
+        raise CodecError(f"the field {where} holds a number out of the range of {kind}")
     return found
 
 

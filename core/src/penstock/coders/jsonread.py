@@ -60,13 +60,24 @@ def read_text(text: pa.Buffer, schema: pa.Schema, count: int) -> pa.RecordBatch:
     table = _parsed(text, wire_schema(schema))
     if table.num_rows != count:
         raise CodecError("there is more than one JSON document")
-    columns = [
-        settle(table.column(field.name).combine_chunks(), field.type)
-        if table.num_rows
-        else pa.array([], field.type)
-        for field in schema
-    ]
+    columns = []
+    for field in schema:
+        array = table.column(field.name).combine_chunks()
+        _check_range(array)
+        columns.append(settle(array, field.type) if table.num_rows else pa.array([], field.type))
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _check_range(array: pa.Array) -> None:
+    """The parser makes infinity of a number that a FLOAT cannot hold, and says nothing."""
+    if pa.types.is_float32(array.type):
+        if pc.any(pc.is_inf(array)).as_py():
+            raise pa.ArrowInvalid("a number is out of the range of a float")
+    elif pa.types.is_struct(array.type):
+        for child in array.flatten():
+            _check_range(child)
+    elif pa.types.is_list(array.type):
+        _check_range(array.flatten())
 
 
 def wire_schema(schema: pa.Schema) -> pa.Schema:

@@ -43,6 +43,32 @@ def json_schema(
     return pa.schema(list(root))
 
 
+def rendered(schema: pa.Schema) -> dict[str, Any]:
+    """A JSON Schema for rows of these columns; every field may be null."""
+    properties = {field.name: _rendered(field.type) for field in schema}
+    return {"type": "object", "properties": properties}
+
+
+def _rendered(kind: pa.DataType) -> dict[str, Any]:
+    if pa.types.is_struct(kind):
+        return {**rendered(pa.schema(list(kind))), "type": ["object", "null"]}
+    if pa.types.is_map(kind):
+        return {"type": ["object", "null"], "additionalProperties": _rendered(kind.item_type)}
+    if pa.types.is_list(kind):
+        return {"type": ["array", "null"], "items": _rendered(kind.value_type)}
+    if pa.types.is_binary(kind):
+        return {"type": ["string", "null"], "contentEncoding": "base64"}
+    if pa.types.is_boolean(kind):
+        return {"type": ["boolean", "null"]}
+    if pa.types.is_integer(kind):
+        return {"type": ["integer", "null"]}
+    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return {"type": ["number", "null"]}
+    formats = {"timestamp": "date-time", "date32": "date", "time64": "time"}
+    named = formats.get(str(kind).partition("[")[0])
+    return {"type": ["string", "null"], **({"format": named} if named else {})}
+
+
 @frozen
 class _Document:
     """Where `#` in a reference points to, and the documents that others name."""

@@ -6,6 +6,8 @@ change their meaning. An id the registry does not know is asked for again after 
 
 from __future__ import annotations
 
+import ipaddress
+import math
 import os
 import threading
 import time
@@ -22,6 +24,7 @@ from penstock.contracts.errors import (
     OptionError,
     PenstockError,
     SchemaError,
+    did_you_mean,
 )
 from penstock.contracts.options import hides
 from penstock.contracts.secret import Secret
@@ -31,6 +34,10 @@ FORGET = 30.0
 MAX_REFERENCES = 32
 Strategy = Literal["topic", "record", "topic-record"]
 
+_KNOWN = {"url", "proxy", "basic.auth.user.info"}
+_KNOWN |= {f"ssl.{name}" for name in ("ca.location", "certificate.location", "key.location")}
+_KNOWN |= {"ssl.key.password", "plaintext"}
+_BEARER = "bearer.auth."
 _NUMBERS = {"timeout", "cache.capacity", "cache.latest.ttl.sec", "max.retries"}
 _NUMBERS |= {"retries.wait.ms", "retries.max.wait.ms"}
 _DEFAULTS = {"timeout": TIMEOUT, "max.retries": 2, "retries.wait.ms": 100}
@@ -67,11 +74,36 @@ class Registry:
                 expected="registry.url",
                 fix='give registry.url="https://host:8081"',
             )
+        self._check_names()
+        telling = any(
+            hides(name) and not name.startswith(("url", "ssl.")) for name in self.settings
+        )
+        trusted = str(self.settings.get("plaintext", "false")).lower() == "true"
         for each in _plain(url).split(","):
             parts = urlsplit(each.strip())
             if parts.scheme not in ("http", "https") or not parts.hostname:
                 raise OptionError(
                     "registry.url is no registry's address", expected="http:// or https://"
+                )
+            clear = parts.scheme == "http" and not _loopback(parts.hostname)
+            if clear and not trusted and (telling or parts.username):
+                raise OptionError(
+                    "the registry's credentials would cross the network in clear text",
+                    expected="an https:// address, or one of this machine",
+                    got=f"http://{parts.hostname}",
+                    fix="speak TLS, or set registry.plaintext=true if you trust the network",
+                )
+
+    def _check_names(self) -> None:
+        for name, value in self.settings.items():
+            if name not in _KNOWN | _NUMBERS and not name.startswith(_BEARER):
+                raise OptionError(
+                    f"the registry has no setting registry.{name}",
+                    fix=did_you_mean(name, _KNOWN | _NUMBERS | {f"{_BEARER}token"}),
+                )
+            if name in _NUMBERS and not _is_number(_plain(value)):
+                raise OptionError(
+                    f"registry.{name} is no number", expected="a number", got=repr(_plain(value))
                 )
 
     def by_id(self, number: int, form: str | None = None) -> Written:
@@ -84,13 +116,17 @@ class Registry:
         Raises:
             RegistryError: it is not there, or (ephemeral) the registry does not answer.
         """
-        return _session(self._key()).by_id(number, form)
+        return self._session(form).by_id(number)
+
+    def knows(self, number: int, form: str | None = None) -> bool:
+        """Whether the schema of an id is already here."""
+        return number in self._session(form).known
 
     def by_version(
         self, subject: str, version: int | None = None, form: str | None = None
     ) -> tuple[int, Written]:
         """A subject's schema of a version, the latest by default, and its id."""
-        return _session(self._key()).by_version(subject, version, form)
+        return self._session(form).by_version(subject, version)
 
     def register(self, subject: str, schema: Written) -> int:
         """The id of a schema under a subject; registered if it is compatible and not yet there.
@@ -98,7 +134,7 @@ class Registry:
         Raises:
             RegistryError: the registry says it is incompatible.
         """
-        return _session(self._key()).register(subject, schema)
+        return self._session(None).register(subject, schema)
 
     def find(self, subject: str, schema: Written) -> int:
         """The id that a schema already has under a subject.
@@ -106,10 +142,34 @@ class Registry:
         Raises:
             RegistryError: it has none.
         """
-        return _session(self._key()).find(subject, schema)
+        return self._session(None).find(subject, schema)
 
-    def _key(self) -> tuple[tuple[str, str], ...]:
-        return tuple(sorted((name, _plain(value)) for name, value in self.settings.items()))
+    def _session(self, form: str | None) -> _Session:
+        named = self.settings.items()
+        plain = tuple(sorted((name, _plain(value)) for name, value in named if name != "plaintext"))
+        return _made(plain, form, os.getpid())
+
+
+class Asking:
+    """A registry for the ids of one batch: once it does not answer, the others do not wait for it."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._silent: str | None = None
+
+    def by_id(self, number: int, form: str | None = None) -> Written:
+        """As the registry's own.
+
+        Raises:
+            RegistryError: it is not there, or (ephemeral) the registry does not answer.
+        """
+        if self._silent is not None and not self._registry.knows(number, form):
+            raise EphemeralRegistryError(self._silent)
+        try:
+            return self._registry.by_id(number, form)
+        except EphemeralRegistryError as error:
+            self._silent = error.message
+            raise
 
 
 def hidden(settings: Mapping[str, str | Secret]) -> dict[str, str | Secret]:
@@ -140,19 +200,35 @@ def subject_name(strategy: Strategy, topic: str | None, record: str | None) -> s
     return f"{topic}-value" if strategy == "topic" else "-".join(str(part) for part in wanted)
 
 
+def _loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
+
+
 @lru_cache(maxsize=16)
-def _made(key: tuple[tuple[str, str], ...], pid: int) -> _Session:
-    return _Session(dict(key))
-
-
-def _session(key: tuple[tuple[str, str], ...]) -> _Session:
-    return _made(key, os.getpid())
+def _made(key: tuple[tuple[str, str], ...], form: str | None, pid: int) -> _Session:
+    return _Session(dict(key), form)
 
 
 class _Session:
-    """The registry as one process sees it. Thread-safe."""
+    """The registry as one process sees it, for one form of texts. Thread-safe.
 
-    def __init__(self, settings: dict[str, str]) -> None:
+    A form each: the client's own cache knows schemas by their ids alone.
+    """
+
+    def __init__(self, settings: dict[str, str], form: str | None) -> None:
+        self.form = form
         try:
             from confluent_kafka.schema_registry import SchemaRegistryClient
         except ImportError as error:
@@ -174,41 +250,39 @@ class _Session:
             raise OptionError(f"the registry's settings are refused: {said}") from None
         self.lock = threading.Lock()
         self.known: dict[int, Written] = {}
-        self.missing: dict[int, tuple[float, PenstockError]] = {}
+        self.missing: dict[int, tuple[float, str, str | None]] = {}
         self.ids: dict[tuple[str, Written, bool], int] = {}
 
-    def by_id(self, number: int, form: str | None) -> Written:
+    def by_id(self, number: int) -> Written:
         with self.lock:
             if number in self.known:
                 return self.known[number]
-            since, error = self.missing.get(number, (0.0, None))
-            if error is not None and time.monotonic() - since < FORGET:
-                raise error
+            since, said, fix = self.missing.get(number, (-FORGET, "", None))
+            if said and time.monotonic() - since < FORGET:
+                raise RegistryError(said, fix=fix)
             try:
                 schema = _asked(
-                    lambda: self.client.get_schema(number, fmt=form), f"the schema {number}"
+                    lambda: self.client.get_schema(number, fmt=self.form), f"the schema {number}"
                 )
-                self.known[number] = self._whole(schema, form)
+                self.known[number] = self._whole(schema)
             except EphemeralRegistryError:
                 raise
             except RegistryError as error:
                 if len(self.missing) > 10_000:
                     self.missing.clear()
-                self.missing[number] = (time.monotonic(), error)
+                self.missing[number] = (time.monotonic(), error.message, error.fix)
                 raise
             return self.known[number]
 
-    def by_version(
-        self, subject: str, version: int | None, form: str | None
-    ) -> tuple[int, Written]:
+    def by_version(self, subject: str, version: int | None) -> tuple[int, Written]:
         what = f"the subject {subject}"
         if version is None:
             # The client keeps the latest for ever; an analysis wants that of now.
             self.client.clear_latest_caches()
-            found = _asked(lambda: self.client.get_latest_version(subject, form), what)
+            found = _asked(lambda: self.client.get_latest_version(subject, self.form), what)
         else:
-            found = _asked(lambda: self.client.get_version(subject, version, fmt=form), what)
-        return int(found.schema_id), self._whole(found.schema, form)
+            found = _asked(lambda: self.client.get_version(subject, version, fmt=self.form), what)
+        return int(found.schema_id), self._whole(found.schema)
 
     def register(self, subject: str, schema: Written) -> int:
         return self._id(subject, schema, True)
@@ -232,12 +306,12 @@ class _Session:
                 self.ids[key] = int(number)
             return self.ids[key]
 
-    def _whole(self, schema: Any, form: str | None) -> Written:
+    def _whole(self, schema: Any) -> Written:
         found: dict[str, str] = {}
-        self._follow(schema, found, form, 0)
+        self._follow(schema, found, 0)
         return Written(schema.schema_type or "AVRO", schema.schema_str, tuple(found.items()))
 
-    def _follow(self, schema: Any, found: dict[str, str], form: str | None, depth: int) -> None:
+    def _follow(self, schema: Any, found: dict[str, str], depth: int) -> None:
         for reference in schema.references or ():
             if reference.name in found:
                 continue
@@ -245,9 +319,10 @@ class _Session:
                 raise RegistryError(f"a schema refers to more than {MAX_REFERENCES} others")
             what = f"the subject {reference.subject}"
             version = _asked(
-                lambda r=reference: self.client.get_version(r.subject, r.version, fmt=form), what
+                lambda r=reference: self.client.get_version(r.subject, r.version, fmt=self.form),
+                what,
             )
-            self._follow(version.schema, found, form, depth + 1)
+            self._follow(version.schema, found, depth + 1)
             found[reference.name] = version.schema.schema_str
 
 

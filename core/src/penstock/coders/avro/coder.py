@@ -21,6 +21,7 @@ from penstock.coders.groups import grouped, merged, refused
 from penstock.coders.parts import empty, present, spans, under
 from penstock.coders.pieces import joined
 from penstock.coders.registry import (
+    Asking,
     Registry,
     RegistryError,
     Strategy,
@@ -149,10 +150,11 @@ class AvroCoder(Coder):
         reader, schema = self._reader(), self.schema()
         if self.framing == "registry":
             groups, errors = registry_ids(kept)
+            asking = Asking(Registry(self.registry))
 
             def one(number: int, part: pa.Array) -> Decoded:
                 try:
-                    writer = _written_text(Registry(self.registry).by_id(number))
+                    writer = _written_text(asking.by_id(number))
                     plan = _plan(writer, reader, self.loose)
                 except (RegistryError, SchemaError) as error:
                     return refused(schema, len(part), error)

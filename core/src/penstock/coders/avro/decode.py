@@ -14,6 +14,7 @@ from penstock.coders.avro.resolve import Choice, Entries, Items, Leaf, Plan, Str
 from penstock.coders.avro.types import Primitive
 from penstock.coders.avro.walk import MAX_EMPTY, Walk
 from penstock.coders.cursors import At, Buffer, Ints, Rows
+from penstock.coders.maps import map_of
 from penstock.contracts.errors import CodecError
 
 FEW = 32
@@ -145,7 +146,8 @@ class Decoding:
         if not want:
             return None, at
         empty = [pa.array([], plan.type.key_type), pa.array([], plan.type.item_type)]
-        return pa.MapArray.from_arrays(offsets, *(arrays or empty), type=plan.type), at
+        keys, values = arrays or empty
+        return map_of(offsets, keys, values, plan.type), at
 
     def blocks(
         self, at: At, path: str, one: _One, way: Walk, want: bool

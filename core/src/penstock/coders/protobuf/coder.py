@@ -6,7 +6,7 @@ import base64
 import binascii
 import importlib
 from collections.abc import Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,6 +26,7 @@ from penstock.coders.protobuf.decode import Decoding
 from penstock.coders.protobuf.encode import encode
 from penstock.coders.protobuf.types import Message, plan
 from penstock.coders.registry import (
+    Asking,
     Registry,
     RegistryError,
     Strategy,
@@ -86,16 +87,22 @@ class ProtobufCoder(Coder):
             )
 
     @cached_property
-    def found(self) -> tuple[bytes, str]:
-        """The descriptors and the message's name. Kept, and pickled, so that all agree."""
+    def registered(self) -> tuple[int, Written] | None:
+        """The registry's schema where none was given. Pickled, so that all processes agree."""
         if self._schema is not None:
-            return _given(self._schema, self.message)
+            return None
         try:
             subject = self.subject or subject_name(self.strategy, self.topic, self.message)
-            _, written = Registry(self.registry).by_version(subject, self.version, "serialized")
+            return Registry(self.registry).by_version(subject, self.version, "serialized")
         except RegistryError as error:
             raise schema_error(error) from None
-        return _written_set(written), self.message or ""
+
+    @cached_property
+    def found(self) -> tuple[bytes, str]:
+        """The descriptors and the message's name. Kept, and pickled, so that all agree."""
+        if self.registered is None:
+            return _given(self._schema, self.message)
+        return _written_set(self.registered[1]), self.message or ""
 
     def _plan(self) -> Message:
         return _narrowed(_plan(*self.found), self.only)
@@ -106,7 +113,7 @@ class ProtobufCoder(Coder):
     def narrowed(self, columns: Sequence[str]) -> ProtobufCoder:
         whole: Any = self
         made: ProtobufCoder = attrs.evolve(whole, only=tuple(columns))
-        made.__dict__["found"] = self.found
+        made.__dict__.update(found=self.found, registered=self.registered)
         return made
 
     def decode(self, values: pa.Array) -> Decoded:
@@ -116,13 +123,14 @@ class ProtobufCoder(Coder):
             return under(outer, self._messages(Buffer(kept)))
         schema = self.schema()
         groups, errors = registry_ids(kept)
-        return under(outer, grouped(kept, groups, schema, self._framed, errors))
+        one = partial(self._framed, Asking(Registry(self.registry)))
+        return under(outer, grouped(kept, groups, schema, one, errors))
 
-    def _framed(self, number: int, values: pa.Array) -> Decoded:
+    def _framed(self, asking: Asking, number: int, values: pa.Array) -> Decoded:
         """Messages of one schema id; each says by an index path which message it is."""
         schema = self.schema()
         try:
-            written = Registry(self.registry).by_id(number, "serialized")
+            written = asking.by_id(number, "serialized")
             names = _names(_written_set(written), _last_file(_written_set(written)))
         except (RegistryError, SchemaError) as error:
             return refused(schema, len(values), error)
@@ -130,11 +138,10 @@ class ProtobufCoder(Coder):
         _, mine = self.found
         mine = mine or _plan(*self.found).name
         paths = _skip_paths(buffer)
-        wrong = [path for path in set(paths) if names.get(path) != mine]
-        for path in wrong:
-            rows = np.array([row for row, each in enumerate(paths) if each == path])
-            other = names.get(path, "none that its schema has")
-            buffer.blame(rows, f"it is another message than {mine}: {other}")
+        for row, path in enumerate(paths):
+            if names.get(path) != mine:
+                other = names.get(path, "none that its schema has")
+                buffer.blame(np.array([row]), f"it is another message than {mine}: {other}")
         return self._messages(buffer)
 
     def _messages(self, buffer: Buffer) -> Decoded:
@@ -176,18 +183,21 @@ class ProtobufCoder(Coder):
             return encode(rows, message)
         files, _ = self.found
         name = message.name
-        subject = self.subject or subject_name(self.strategy, self.topic, name)
         file = _file_of(files, name)
-        text = base64.b64encode(file.SerializeToString()).decode()
-        registry = Registry(self.registry)
-        ask = registry.register if self.register else registry.find
         try:
-            number = ask(subject, Written("PROTOBUF", text))
+            number = self.registered[0] if self.registered else self._own_id(name, file)
         except RegistryError as error:
             nothing = pa.nulls(rows.num_rows, pa.binary())
             return Encoded(nothing, refused(rows.schema, rows.num_rows, error).errors)
         path = next(p for p, each in _names(files, file.name).items() if each == name)
         return encode(rows, message, b"\x00" + number.to_bytes(4, "big") + _path_bytes(path))
+
+    def _own_id(self, name: str, file: Any) -> int:
+        subject = self.subject or subject_name(self.strategy, self.topic, name)
+        text = base64.b64encode(file.SerializeToString()).decode()
+        registry = Registry(self.registry)
+        ask = registry.register if self.register else registry.find
+        return ask(subject, Written("PROTOBUF", text))
 
 
 def _path_bytes(path: tuple[int, ...]) -> bytes:

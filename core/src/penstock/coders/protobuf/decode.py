@@ -11,6 +11,7 @@ from attrs import define, field
 
 from penstock.coders.avro.leaves import text
 from penstock.coders.cursors import At, Buffer, Ints, Rows, fixed, varints, zigzag
+from penstock.coders.maps import map_of
 from penstock.coders.numbers import from_words
 from penstock.coders.pieces import slices
 from penstock.coders.protobuf.types import WIRE, Field, Message
@@ -57,11 +58,18 @@ class Decoding:
     def message(self, message: Message, at: At, path: str) -> list[pa.Array]:
         """The columns of messages that each fill the bytes from their cursor to its end."""
         seen = self.scan(message, at, path)
+        for group in message.oneofs:
+            met = [seen[number] for number in group if number in seen]
+            if len(met) > 1:
+                counts = sum(np.bincount(np.unique(m.all()[0]), minlength=len(at)) for m in met)
+                # The last one met counts: for the reference to find.
+                self.buffer.left[at.rows[np.asarray(counts) > 1]] = True
         return [self.column(f, seen.get(f.number), at, f"{path}{f.name}") for f in message.fields]
 
     def scan(self, message: Message, at: At, path: str) -> dict[int, _Seen]:
         """Where the values of each field are."""
         known = {f.number: f for f in message.fields}
+        rivals = {number for group in message.oneofs for number in group} - set(known)
         seen: dict[int, _Seen] = {}
         pos = at.pos.copy()
         live = np.flatnonzero(pos < at.end)
@@ -84,6 +92,8 @@ class Decoding:
                 # Another wire type than declared makes a field unknown, says Protobuf.
                 if found is not None and _fits(found, tag & 7):
                     seen.setdefault(found.number, _Seen()).add(live[which], starts, ends)
+                elif tag >> 3 in rivals:
+                    seen.setdefault(tag >> 3, _Seen()).add(live[which], starts, ends)
             live = live[pos[live] < at.end[live]]
         return seen
 
@@ -169,7 +179,7 @@ class Decoding:
             items = self.values(f, At(starts, ends, at.rows[owners]), path)
         if f.shape == "map":
             key, value = items.flatten()
-            return pa.MapArray.from_arrays(pa.array(offsets), key, value, type=f.column)
+            return map_of(pa.array(offsets), key, value, f.column)
         return pa.ListArray.from_arrays(pa.array(offsets), items, type=f.column)
 
     def unpacked(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -41,6 +43,11 @@ class _Writing:
     def message(
         self, message: Message, columns: list[pa.Array], owners: Ints, path: str
     ) -> pa.Array:
+        for group in message.oneofs:
+            members = zip(message.fields, columns, strict=True)
+            given = [np.asarray(a.is_valid()) for f, a in members if f.number in group]
+            names = " and ".join(path + f.name for f in message.fields if f.number in group)
+            self.blame(owners, np.sum(given, 0) > 1, f"of {names} only one can be set")
         pairs = zip(message.fields, columns, strict=True)
         pieces = [
             self.field(f, array, owners, f"{path}{f.name}")
@@ -122,9 +129,14 @@ class _Writing:
         numbers = np.array([number for number, _ in f.symbols], np.int64)
         place = pc.index_in(array, names)
         unknown = np.asarray(place.is_null())
+        found: Ints = numbers[np.asarray(pc.fill_null(place, 0))]
+        for index in np.flatnonzero(unknown).tolist():
+            # A number without a name is read as its digits, and written from them.
+            text = array[index].as_py()
+            if re.fullmatch(r"-?\d{1,10}", text, re.ASCII) and -(2**31) <= int(text) < 2**31:
+                found[index], unknown[index] = int(text), False
         if unknown.any():
             self.blame(owners, unknown, f"{path} is no name of its enum")
-        found: Ints = numbers[np.asarray(pc.fill_null(place, 0))]
         return found
 
 

@@ -78,10 +78,15 @@ class Field:
 
 @frozen
 class Message:
-    """A message's fields, in the order of their declaration."""
+    """A message's fields, in the order of their declaration.
+
+    Attributes:
+        oneofs: The numbers of fields of which a message has one at most.
+    """
 
     name: str
     fields: tuple[Field, ...]
+    oneofs: tuple[tuple[int, ...], ...] = ()
 
     @property
     def type(self) -> pa.DataType:
@@ -108,7 +113,9 @@ def plan(descriptor: Any, within: tuple[str, ...] = ()) -> Message:
             fix="leave the field out of the schema, or carry it as bytes",
         )
     within = (*within, name)
-    return Message(name, tuple(_field(each, within) for each in descriptor.fields))
+    groups = [[each.number for each in oneof.fields] for oneof in descriptor.oneofs]
+    rivals = tuple(tuple(group) for group in groups if len(group) > 1)
+    return Message(name, tuple(_field(each, within) for each in descriptor.fields), rivals)
 
 
 def _field(field: Any, within: tuple[str, ...]) -> Field:

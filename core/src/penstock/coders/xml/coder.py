@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import attrs
@@ -14,14 +14,14 @@ from penstock.coders.groups import merged
 from penstock.coders.isolate import isolate
 from penstock.coders.parts import empty, present, spans, under
 from penstock.coders.schema import only, parse_schema
-from penstock.coders.xml.columns import Paths, Struct
+from penstock.coders.xml.columns import VALUE, Paths, Struct
 from penstock.coders.xml.gather import Layout, gather
 from penstock.coders.xml.rowpath import row_path
 from penstock.coders.xml.trees import check_xpath, parse, parse_all, plain, xpath
 from penstock.coders.xml.write import write_rows
 from penstock.contracts.coder import Coder, Decoded, Encoded, ObjectCoder, RowError
 from penstock.contracts.envelope import conform
-from penstock.contracts.errors import CodecError, OptionError
+from penstock.contracts.errors import CodecError, OptionError, SchemaError
 from penstock.contracts.options import connector, option
 from penstock.contracts.transform import Objects, Transform, Type
 
@@ -36,10 +36,25 @@ TOGETHER = 256
 
 def _is_name(text: str) -> str | None:
     try:
-        etree.QName(text)
+        plain = etree.QName(text).localname == text
     except ValueError:
-        return "must be an XML name"
-    return None
+        plain = False
+    return None if plain else "must be an XML name"
+
+
+def _check_names(fields: Iterable[pa.Field], where: str = "") -> None:
+    for field in fields:
+        name = field.name.removeprefix("_")
+        if field.name != VALUE and _is_name(name):
+            raise SchemaError(
+                f"the column {where}{field.name} cannot be an XML element or attribute",
+                expected="an XML name, with _ before that of an attribute",
+                got=repr(field.name),
+                fix="rename the column, or give the XPath it is read by in paths",
+            )
+        kind = field.type.value_type if pa.types.is_list(field.type) else field.type
+        if pa.types.is_struct(kind):
+            _check_names(kind, f"{where}{field.name}.")
 
 
 @connector
@@ -88,6 +103,7 @@ class XmlCoder(Coder):
                     f"paths names the column {name}, which the schema lacks",
                     expected=", ".join(whole.names),
                 )
+        _check_names(field for field in whole if field.name not in self.paths)
         kept = only(whole, self.only)
         Struct(pa.struct(list(kept)), self.trim, "")
         return kept
@@ -148,7 +164,9 @@ class XmlCoder(Coder):
         return under(outer, inner, pa.array(parents, pa.int32()), errors)
 
     def encode(self, rows: pa.RecordBatch) -> Encoded:
-        return write_rows(conform(rows, self.schema()), self.element)
+        schema = self.schema()
+        _check_names(schema)
+        return write_rows(conform(rows, schema), self.element)
 
 
 def _roots(values: pa.Array) -> tuple[list[Any], list[RowError]]:
