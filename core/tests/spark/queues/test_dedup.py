@@ -54,6 +54,7 @@ def test_messages_without_an_id_are_never_the_same(folder):
     memory = Memory(folder, 600, unique=True)
     looked(memory, None, number=1, values=[b"v"])
     assert looked(memory, None, None, values=[b"v", b"v"]) == ([False, False], 0)
+    assert memory.look(table(None, "a", None, values=[b"v", b"v", b"v"])).nameless == 2
 
 
 def test_ids_survive_a_restart_but_not_those_of_an_unpublished_manifest(folder):

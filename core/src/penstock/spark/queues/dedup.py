@@ -40,10 +40,12 @@ class Found:
     Attributes:
         duplicate: One boolean per row: leave it out.
         same_id: How many rows were kept although their id came before.
+        nameless: How many have no id, and may come twice.
     """
 
     duplicate: Known
     same_id: int
+    nameless: int = 0
 
 
 class Memory:
@@ -69,9 +71,9 @@ class Memory:
         """Remember what manifests up to this number held; files of later ones are leftovers."""
         found: list[int] = []
         for name in os.listdir(self._folder):
-            number = name.removesuffix(".npy")
-            if number.isdigit() and int(number) <= upto:
-                found.append(int(number))
+            stem = name.removesuffix(".npy")
+            if stem.isdigit() and int(stem) <= upto:
+                found.append(int(stem))
             else:
                 (self._folder / name).unlink()
         last = None
@@ -90,12 +92,12 @@ class Memory:
         named = np.flatnonzero(~ids.is_null().to_numpy())
         duplicate = np.zeros(rows.num_rows, dtype=bool)
         if not len(named):
-            return Found(duplicate, 0)
+            return Found(duplicate, 0, rows.num_rows)
         entries = _entries(rows, named)
         seen, excused = self._among_known(entries)
         again, kept = self._among_each_other(entries, seen)
         duplicate[named[seen | again]] = True
-        return Found(duplicate, excused + kept)
+        return Found(duplicate, excused + kept, rows.num_rows - len(named))
 
     def remember(self, number: int, rows: pa.Table, duplicate: Known) -> None:
         """Keep the ids of a manifest's rows, durably, before the manifest is published."""
