@@ -1,11 +1,14 @@
 import json
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from penstock.contracts import ENVELOPE, Context, Limit
 from penstock.contracts.errors import EphemeralReadError, OptionError, ReadError, SetupError
+from penstock_jms.reading import _times
 from penstock_jms.source import CHUNK
 
 from .conftest import Place, headers
@@ -283,6 +286,29 @@ def test_the_event_time_may_come_from_a_property(place):
     assert first["event_time"] == then
     assert first["headers"] == []
     assert second["event_time"].year > 2020
+
+
+@pytest.mark.parametrize("said", ["9" * 15, "9" * 20, "9" * 5000, "-5", "soon", ""])
+def test_a_time_that_no_timestamp_holds_is_the_time_of_sending(place, raw, said):
+    message = raw.session.createTextMessage("a")
+    message.setStringProperty("at", said)
+    raw.send(message)
+    (row,) = place.take(event_time_property="at")
+    assert 2020 < row["event_time"].year < 2200
+
+
+def test_a_time_of_sending_out_of_range_is_none():
+    sent = np.array([0, 1, -1, 2**63 - 1, -(2**63), 253402300799999, 253402300800000])
+    times = _times(SimpleNamespace(numbers=lambda *_: sent), None, None)
+    assert [time is not None for time in times.to_pylist()] == [0, 1, 0, 0, 0, 1, 0]
+
+
+def test_large_messages_behind_a_small_one_do_not_pass_the_byte_limit_by_a_thousand(place):
+    place.write([{"value": b"x"}, *[{"value": b"x" * 50_000} for _ in range(200)]])
+    consumer = place.consumer()
+    lease = consumer.receive(Limit(bytes=100_000), 10)
+    assert lease.rows.num_rows <= 11
+    consumer.close()
 
 
 def test_both_namespaces_of_jms_live_in_one_process(place, jakarta):

@@ -131,7 +131,8 @@ class QueueOptions(Configured):
     horizon: float = option(
         default=600.0,
         unit="seconds",
-        doc="How long ids are remembered to find a message that the broker delivers again.",
+        doc="How long ids are remembered to find a message that the broker delivers again. It "
+        "runs while messages come: an outage, however long, counts as a tenth of it at most.",
         check=at_least(0),
     )
     poison: int = option(

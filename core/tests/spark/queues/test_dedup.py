@@ -1,5 +1,8 @@
 """Which messages count as the same."""
 
+import os
+import time
+
 import numpy as np
 import pytest
 
@@ -51,6 +54,7 @@ def test_messages_without_an_id_are_never_the_same(folder):
     memory = Memory(folder, 600, unique=True)
     looked(memory, None, number=1, values=[b"v"])
     assert looked(memory, None, None, values=[b"v", b"v"]) == ([False, False], 0)
+    assert memory.look(table(None, "a", None, values=[b"v", b"v", b"v"])).nameless == 2
 
 
 def test_ids_survive_a_restart_but_not_those_of_an_unpublished_manifest(folder):
@@ -67,11 +71,59 @@ def test_ids_are_forgotten_after_the_horizon(folder, monkeypatch):
     now = 1000.0
     monkeypatch.setattr("time.monotonic", lambda: now)
     memory = Memory(folder, 60, unique=True)
+    looked(memory, "a", *map(str, range(100)), number=1)
+    for number in range(2, 15):
+        now += 5
+        looked(memory, f"b{number}", number=number)
+    assert looked(memory, "a", "b3", "b14") == ([False, True, True], 0)
+    assert not (folder / "1.npy").exists()
+
+
+def test_an_outage_however_long_is_not_forgotten_over(folder, monkeypatch):
+    """All that was in flight comes again after it, in more than one batch."""
+    now = 1000.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    memory = Memory(folder, 60, unique=True)
+    looked(memory, "a", "b", number=1)
+    now += 10_000
+    assert looked(memory, "a", number=2) == ([True], 0)
+    now += 1
+    assert looked(memory, "b", number=3) == ([True], 0)
+
+
+def test_ids_are_remembered_though_the_query_was_down_for_longer_than_the_horizon(folder):
+    memory = Memory(folder, 60, unique=True)
     looked(memory, "a", number=1)
-    now = 1070.0
+    looked(memory, "b", number=2)
+    for number, ago in ((1, 100_003), (2, 100_000)):
+        written = time.time() - ago
+        os.utime(folder / f"{number}.npy", (written, written))
+    again = Memory(folder, 60, unique=True)
+    again.load(upto=2)
+    assert looked(again, "a", number=3) == ([True], 0)
+    assert looked(again, "b", number=4) == ([True], 0)
+
+
+def test_after_a_restart_ids_are_as_old_as_the_messages_since(folder):
+    memory = Memory(folder, 60, unique=True)
+    for number in range(1, 16):
+        looked(memory, f"m{number}", number=number)
+        written = time.time() + 5 * number
+        os.utime(folder / f"{number}.npy", (written, written))
+    again = Memory(folder, 60, unique=True)
+    again.load(upto=15)
+    assert looked(again, "m1", "m4", "m15") == ([False, True, True], 0)
+    assert not (folder / "1.npy").exists()
+
+
+def test_a_horizon_of_nothing_remembers_nothing_for_long(folder, monkeypatch):
+    now = 1000.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    memory = Memory(folder, 0, unique=True)
+    looked(memory, "a", number=1)
+    now += 1
     looked(memory, "b", number=2)
     assert looked(memory, "a", "b") == ([False, True], 0)
-    assert sorted(p.name for p in folder.iterdir()) == ["2.npy"]
 
 
 def test_many_batches_are_looked_up_as_a_set_would(folder, penstock_seed):

@@ -5,12 +5,15 @@ import os
 import pickle
 import threading
 from collections import Counter
+from typing import ClassVar
 
 import pytest
 
+from penstock.conformance.reference.socket_source import SocketSource
 from penstock.conformance.waiting import until
+from penstock.contracts import connector
 from penstock.contracts.errors import OptionError
-from penstock.spark.queues import optimistic
+from penstock.spark.queues import optimistic, receiver
 
 IDS = [f"m{n:04d}" for n in range(300)]
 
@@ -195,6 +198,36 @@ def test_available_now_does_not_end_when_the_connection_is_lost_while_a_batch_fi
         seen += running.rows()
         running.commit()
     assert set(seen) == set(IDS)
+
+
+@connector
+class LateSecond(SocketSource):
+    """Its second receiver is connected when the first has seen the queue after taking from it."""
+
+    seen: ClassVar[list[int]] = []
+
+    def consumer(self, ctx, receiver):
+        made = super().consumer(ctx, receiver)
+        if receiver == 0:
+            depth = made.depth
+            made.depth = lambda: (self.seen.append(depth()), self.seen[-1])[1]
+        else:
+            until(lambda: self.seen and self.seen[-1] < 300, within=30, why="the first took some")
+        return made
+
+
+def test_available_now_counts_what_was_there_before_the_first_receiver_took_any(
+    broker, query, monkeypatch
+):
+    monkeypatch.setattr(receiver, "DEPTH_EVERY", 0.0)
+    broker.send(*IDS)
+    running = query(source=LateSecond(port=broker.port), receivers=2, max_rows=100)
+    running.reader.prepareForTriggerAvailableNow()
+    seen = []
+    while running.plan():
+        seen += running.rows()
+        running.commit()
+    assert sorted(seen) == IDS
 
 
 def test_what_is_held_stays_within_two_batches(broker, query):

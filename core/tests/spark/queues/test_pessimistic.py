@@ -10,8 +10,11 @@ import pytest
 from penstock.conformance import processes
 from penstock.conformance.leaks import held
 from penstock.conformance.waiting import until
+from penstock.contracts import Context, Limit
 from penstock.contracts.errors import DataLossError, OptionError, PositionError, ReadError
-from penstock.spark.queues import segments, spool
+from penstock.spark.queues import QueueOptions, batch_reader, segments, spool
+
+from .rows import Given
 
 IDS = [f"m{n:04d}" for n in range(200)]
 
@@ -86,6 +89,27 @@ def test_a_replayed_batch_is_the_same_after_a_restart(broker, spooled):
     assert running.rows() == first
     running.commit()
     assert first + taken(running, 60 - len(first)) == IDS[:60]
+
+
+@pytest.mark.parametrize("batches", [1, 3])
+def test_a_new_checkpoint_with_an_old_state_folder_is_refused_at_once(
+    broker, spooled, tmp_path, batches
+):
+    running = spooled()
+    for number in range(batches):
+        broker.send(*IDS[10 * number : 10 * number + 10])
+        taken(running, 10)
+    until(lambda: not inbox(tmp_path), within=60, why="the segments are deleted")
+    running.stop()
+    broker.send(*IDS[100:])
+    fresh = tmp_path / "fresh"
+    running = spooled(checkpoint=str(fresh))
+    for name in ("offsets", "commits"):
+        (fresh / name).mkdir(parents=True)
+    running.checkpoint = fresh
+    running.begin()
+    with pytest.raises(PositionError, match="another checkpoint"):
+        running.plan()
 
 
 def test_a_manifest_that_was_never_logged_is_used_again(broker, spooled, tmp_path):
@@ -271,3 +295,24 @@ def test_a_receiver_ends_by_itself_when_its_reader_is_gone(broker, spooled):
 def test_without_a_folder_it_is_refused(query):
     with pytest.raises(OptionError, match="state"):
         query(delivery="pessimistic", checkpoint=None)
+
+
+@pytest.mark.parametrize("unique", [False, True])
+def test_messages_without_an_id_are_counted_and_warned_about_where_ids_matter(
+    tmp_path, caplog, unique
+):
+    kept = spool.Spool(str(tmp_path / "state"), 600, unique)
+    folders = kept.folders
+    writer = segments.SegmentWriter(folders / "drafts", folders / "inbox", 0)
+    for number in range(2):
+        writer.write([segments.spooled(Given([None, "a", None]))])
+        kept.plan(number, Limit())
+    kept.close()
+    assert kept.nameless == 4
+    assert caplog.text.count("have no id") == int(unique)
+
+
+def test_a_drain_refuses_what_only_a_stream_keeps():
+    for given in ({"delivery": "pessimistic", "state": "s"}, {"state": "s"}):
+        with pytest.raises(OptionError, match="availableNow"):
+            batch_reader(None, QueueOptions(drain=True, **given), Context(node="in"), None)

@@ -1,11 +1,13 @@
 """A message that fails every batch cannot loop for ever, and takes no healthy one with it."""
 
+import logging
+import sqlite3
+
 import pytest
 
 from penstock.conformance.waiting import until
 from penstock.contracts.errors import ReadError
-from penstock.spark.queues import parts
-from penstock.spark.queues.poison import set_aside
+from penstock.spark.queues import parts, set_aside
 
 IDS = [f"m{n:03d}" for n in range(60)]
 
@@ -47,6 +49,9 @@ def test_the_bad_message_is_set_aside_and_all_others_get_through(broker, query, 
     assert aside.column("id").to_pylist() == [bad]
     assert running.reader.reportLatestOffset()["poison"] == 1
     running.stop()
+    with sqlite3.connect(running.checkpoint / "penstock" / "in" / "suspects.db") as suspects:
+        assert suspects.execute("select * from failures").fetchall() == []
+    suspects.close()
     broker.restart()
     assert broker.depth() == 0
 
@@ -71,6 +76,14 @@ def test_switched_off_it_keeps_no_counts(broker, query):
     running = query(poison=0)
     until(running.plan, within=60, why="a batch can be planned")
     assert not (running.checkpoint / "penstock").exists()
+
+
+def test_without_a_local_folder_it_says_that_nothing_is_counted(query, caplog):
+    with caplog.at_level(logging.WARNING, "penstock.queues"):
+        query(checkpoint=None, ack="next-batch", poison=0).plan()
+        assert "poison" not in caplog.text
+        query(checkpoint=None, ack="next-batch").plan()
+    assert "set state" in caplog.text
 
 
 @pytest.fixture

@@ -27,6 +27,7 @@ from penstock_jms.headers import (
 _COUNT = "JMSXDeliveryCount"
 _GROUP = "JMSXGroupID"
 _SEQUENCE = "JMSXGroupSeq"
+_LATEST = 253402300799999  # the end of the year 9999, in milliseconds
 _DEFAULTS = (
     ("JMSPriority", "getJMSPriority", "int", 4),
     ("JMSDeliveryMode", "getJMSDeliveryMode", "int", 2),
@@ -99,12 +100,19 @@ def joined(parts: list[Received]) -> Received:
 
 def _times(use: Handles, messages: Any, named: str | None) -> pa.Array:
     sent = use.numbers(messages, "getJMSTimestamp")
-    times = pa.array(sent * 1000, mask=sent == 0)
+    times = pa.array(sent * 1000, mask=(sent <= 0) | (sent > _LATEST))
     if named is not None:
         given = use.texts(messages, use.property_text(named)).to_pylist()
-        own = [None if each is None or not each.isdigit() else int(each) * 1000 for each in given]
+        own = [_micros(each) for each in given]
         times = pc.coalesce(pa.array(own, pa.int64()), times)
     return times.cast(TIMESTAMP)
+
+
+def _micros(millis: bytes | None) -> int | None:
+    """A sender's own time; None if it is none that a timestamp can hold."""
+    if millis is None or not millis.isdigit() or len(millis) > 20 or int(millis) > _LATEST:
+        return None
+    return int(millis) * 1000
 
 
 def _values(use: Handles, messages: Any, count: int, found: HeaderColumn) -> pa.Array:

@@ -267,7 +267,7 @@ class JmsConsumer(Consumer):
         messages = self._use.one(first)
         parts: list[Received] = []
         rows = size = 0
-        largest = 1
+        largest = step = 1
         while True:
             last = messages.get(messages.size() - 1)
             rows += messages.size()
@@ -278,7 +278,9 @@ class JmsConsumer(Consumer):
                 size += found.rows.nbytes
                 self._position += kept.size()
                 largest = max(largest, -(-found.rows.nbytes // kept.size()))
-            room = CHUNK if limit.rows is None else min(CHUNK, limit.rows - rows)
+            # The first may be small and those behind it large: look at a few before many.
+            step = min(10 * step, CHUNK)
+            room = step if limit.rows is None else min(step, limit.rows - rows)
             if limit.bytes is not None:
                 room = min(room, (limit.bytes - size) // largest)
             if room <= 0:

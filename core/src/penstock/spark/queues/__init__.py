@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from penstock.spark.queues.options import QueueOptions
+    from penstock.spark.queues.poison import set_aside
     from penstock.spark.queues.readers import batch_reader, stream_reader
 
-__all__ = ["QueueOptions", "batch_reader", "stream_reader"]
+__all__ = ["QueueOptions", "batch_reader", "set_aside", "stream_reader"]
+_HOMES = {"QueueOptions": "options", "set_aside": "poison"}
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = "options" if name == "QueueOptions" else "readers"
+    module = _HOMES.get(name, "readers")
     return getattr(importlib.import_module(f"{__name__}.{module}"), name)

@@ -2,6 +2,9 @@
 
 Sixteen bytes and a flag a message, in sorted arrays that are merged as they grow, so that ten
 million remembered ids take a few hundred megabytes and a batch is looked up whole.
+
+Ids age only while messages come. What a broker delivers again comes after an outage, of the broker
+or of the query, however long that was: it must not find its id forgotten meanwhile.
 """
 
 from __future__ import annotations
@@ -18,8 +21,8 @@ from attrs import define, frozen
 from penstock.spark.queues.segments import sync_folder
 
 _DTYPE = np.dtype([("id", "<u8"), ("digest", "<u8"), ("redelivered", "?")])
-_CLOCK_SLACK = 7200.0
-"""A clock may be an hour off: files are dropped only when they are older by more than this."""
+_PAUSE = 0.1
+"""The part of the horizon that a pause between two batches counts as at most."""
 
 Known = np.ndarray[Any, np.dtype[Any]]
 
@@ -37,10 +40,12 @@ class Found:
     Attributes:
         duplicate: One boolean per row: leave it out.
         same_id: How many rows were kept although their id came before.
+        nameless: How many have no id, and may come twice.
     """
 
     duplicate: Known
     same_id: int
+    nameless: int = 0
 
 
 class Memory:
@@ -48,7 +53,7 @@ class Memory:
 
     Args:
         folder: holds one file per manifest.
-        horizon: seconds that an id is remembered.
+        horizon: seconds that an id is remembered; a long pause counts as a tenth of them.
         unique: the user states that equal id and payload is the same message, also where the
             broker does not say that it was delivered before.
     """
@@ -59,20 +64,27 @@ class Memory:
         self._unique = unique
         self._tiers: list[_Tier] = []
         self._files: dict[int, float] = {}
+        self._age = 0.0
+        self._last = time.monotonic()
 
     def load(self, upto: int) -> None:
         """Remember what manifests up to this number held; files of later ones are leftovers."""
-        now = time.monotonic()
+        found: list[int] = []
         for name in os.listdir(self._folder):
-            path = self._folder / name
-            if not name.removesuffix(".npy").isdigit() or int(name.removesuffix(".npy")) > upto:
-                path.unlink()
-                continue
-            if time.time() - path.stat().st_mtime > self._horizon + _CLOCK_SLACK:
-                path.unlink()
-                continue
-            self._files[int(name.removesuffix(".npy"))] = now
-            self._add(np.load(path), now)
+            stem = name.removesuffix(".npy")
+            if stem.isdigit() and int(stem) <= upto:
+                found.append(int(stem))
+            else:
+                (self._folder / name).unlink()
+        last = None
+        for number in sorted(found):
+            written = self._path(number).stat().st_mtime
+            self._age += 0.0 if last is None else self._pause(written - last)
+            last = written
+            self._files[number] = self._age
+        self._forget()
+        for number in self._files:
+            self._add(np.load(self._path(number)), self._files[number])
 
     def look(self, rows: pa.Table) -> Found:
         """Which of these rows, in order, are messages that came before or earlier among them."""
@@ -80,27 +92,28 @@ class Memory:
         named = np.flatnonzero(~ids.is_null().to_numpy())
         duplicate = np.zeros(rows.num_rows, dtype=bool)
         if not len(named):
-            return Found(duplicate, 0)
+            return Found(duplicate, 0, rows.num_rows)
         entries = _entries(rows, named)
         seen, excused = self._among_known(entries)
         again, kept = self._among_each_other(entries, seen)
         duplicate[named[seen | again]] = True
-        return Found(duplicate, excused + kept)
+        return Found(duplicate, excused + kept, rows.num_rows - len(named))
 
     def remember(self, number: int, rows: pa.Table, duplicate: Known) -> None:
         """Keep the ids of a manifest's rows, durably, before the manifest is published."""
         named = np.flatnonzero(~rows.column("id_hash").is_null().to_numpy() & ~duplicate)
         entries = _entries(rows, named)
-        path = self._folder / f"{number}.npy"
-        with open(path, "wb") as file:
+        with open(self._path(number), "wb") as file:
             np.save(file, entries)
             file.flush()
             os.fsync(file.fileno())
         sync_folder(self._folder)
         now = time.monotonic()
-        self._forget(now)
-        self._files[number] = now
-        self._add(entries, now)
+        self._age += self._pause(now - self._last)
+        self._last = now
+        self._forget()
+        self._files[number] = self._age
+        self._add(entries, self._age)
 
     def __len__(self) -> int:
         return sum(len(tier.known) for tier in self._tiers)
@@ -140,21 +153,28 @@ class Memory:
             return False
         return bool(self._unique or old["redelivered"] or new["redelivered"])
 
-    def _add(self, entries: Known, now: float) -> None:
+    def _path(self, number: int) -> Path:
+        return self._folder / f"{number}.npy"
+
+    def _pause(self, seconds: float) -> float:
+        """What a pause between two batches counts as; a clock may have been set back."""
+        return min(max(seconds, 0.0), max(1.0, _PAUSE * self._horizon))
+
+    def _add(self, entries: Known, at: float) -> None:
         if not len(entries):
             return
-        fresh = _Tier(_sorted(entries), now)
+        fresh = _Tier(_sorted(entries), at)
         # Like a binary counter: only neighbours of a like size are merged.
         while self._tiers and len(self._tiers[-1].known) <= 2 * len(fresh.known):
             last = self._tiers.pop()
-            fresh = _Tier(_sorted(np.concatenate([last.known, fresh.known])), now)
+            fresh = _Tier(_sorted(np.concatenate([last.known, fresh.known])), at)
         self._tiers.append(fresh)
 
-    def _forget(self, now: float) -> None:
-        old = now - self._horizon
+    def _forget(self) -> None:
+        old = self._age - self._horizon
         self._tiers = [tier for tier in self._tiers if tier.newest >= old]
         for number in [n for n, at in self._files.items() if at < old]:
-            (self._folder / f"{number}.npy").unlink(missing_ok=True)
+            self._path(number).unlink(missing_ok=True)
             del self._files[number]
 
 

@@ -56,13 +56,20 @@ class _Piece:
 
 @define
 class Counts:
-    """Numbers for the query's progress; `again`: planned rows that a lost connection took back."""
+    """Numbers for the query's progress.
+
+    Attributes:
+        again: Planned rows that a lost connection took back.
+        depth: What each receiver last saw in the queue.
+        first: What each saw there before it took anything.
+    """
 
     received: int = 0
     redelivered: int = 0
     reconnects: int = 0
     again: int = 0
     depth: dict[int, int] = field(factory=dict)
+    first: dict[int, int] = field(factory=dict)
 
 
 def row_sizes(rows: pa.RecordBatch) -> Sizes:
@@ -193,14 +200,20 @@ class Ledger:
                 count = None if count is None else count - size
         return found
 
-    def skip(self) -> None:
-        """Leave the next row out of every batch; it is acknowledged with its lease."""
+    def skip(self) -> int:
+        """Leave the next row out of every batch; it is acknowledged with its lease.
+
+        Returns:
+            The number whose commit lets the lease be acknowledged, or is the first that may.
+        """
         with self._changed:
             held = self._unplanned[0]
             held.planned += 1
-            if held.planned == held.rows.num_rows:
-                held.end = self.planned
-                self._unplanned.popleft()
+            if held.planned < held.rows.num_rows:
+                return self.planned + 1
+            held.end = self.planned
+            self._unplanned.popleft()
+            return self.planned
 
     def plan(self, limit: Limit) -> int:
         """Put a prefix of what has arrived into the next batch; the number it ends at."""

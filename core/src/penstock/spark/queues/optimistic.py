@@ -183,7 +183,7 @@ class _Line:
         self._poison.committed(self._ledger.committed)
         with self._ledger.held_still():
             while (first := self._ledger.upcoming(1)) and self._poison.hopeless(first[0]):
-                self._ledger.skip()
+                self._poison.left_out(self._ledger.skip(), first[0])
             most = self._options.max_rows if limit.rows is None else limit.rows
             cap = self._poison.bound(self._ledger.upcoming(most), most)
             rows = cap if cap < most else limit.rows
@@ -261,7 +261,8 @@ class _Line:
         for receiver in self._receivers:
             receiver.connected.wait(max(0.0, deadline - time.monotonic()))
         self._check()
-        return max(self._ledger.counts.depth.values(), default=None)
+        # Not what they see by now: the first may have emptied the queue before the last is there.
+        return max(self._ledger.counts.first.values(), default=None)
 
     def _await_target(self) -> bool:
         """Wait for rows; False when all that was there at the start is planned, or none come."""

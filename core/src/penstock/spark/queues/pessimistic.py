@@ -144,6 +144,7 @@ class _Line:
             "restarts": sum(r.restarts for r in self._receivers),
             "duplicates": self._spool.duplicates,
             "same_id": self._spool.same_id,
+            "nameless": self._spool.nameless,
             "torn": self._spool.torn,
             "poison": self._spool.poison,
         }

@@ -75,6 +75,11 @@ class Poison:
     def within(cls, location: str | None, limit: int) -> Poison | None:
         """For a state folder; None where there is none, or the user wants none."""
         path = None if location is None else local_path(location)
+        if path is None and limit:
+            log.warning(
+                "poison messages are not counted and come again for ever: there is no local "
+                "folder for the counts; set state to one"
+            )
         return None if path is None or limit == 0 else cls(Path(path), limit)
 
     def close(self) -> None:
@@ -96,6 +101,10 @@ class Poison:
             self._aside / made.name,
         )
         return True
+
+    def left_out(self, end: int, first: Upcoming) -> None:
+        """It is acknowledged with this number: another of its id must not inherit its failures."""
+        self._planned.append((end, _keys(first, [0])))
 
     def bound(self, upcoming: Sequence[Upcoming], most: int) -> int:
         """How many rows the next batch may hold, for the sake of the suspects among them.

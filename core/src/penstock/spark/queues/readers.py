@@ -39,7 +39,8 @@ def batch_reader(
     """A bounded read that takes what is there out of the queue.
 
     Raises:
-        OptionError: without `drain=true`, because it cannot be undone.
+        OptionError: without `drain=true`, because it cannot be undone; or with options that only a
+            stream can keep.
     """
     if not options.drain:
         raise OptionError(
@@ -47,5 +48,12 @@ def batch_reader(
             who=speaker(ctx.node),
             expected="drain=true",
             fix="add drain=true, or use readStream with trigger(availableNow=True)",
+        )
+    if options.delivery == "pessimistic" or options.state is not None:
+        raise OptionError(
+            "a batch read takes messages without a spool and remembers nothing of them",
+            who=speaker(ctx.node),
+            expected="drain=true without delivery=pessimistic and state",
+            fix="drop them, or use readStream with trigger(availableNow=True), which keeps them",
         )
     return DrainReader(source, options, ctx, finish)

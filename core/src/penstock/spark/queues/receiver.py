@@ -116,6 +116,7 @@ class Receiver:
         depth = consumer.depth()
         if depth is not None:
             self._ledger.counts.depth[self.number] = depth
+            self._ledger.counts.first.setdefault(self.number, depth)
 
     def _lost(self, error: PenstockError) -> None:
         """The broker took all open leases back; look for it again after a pause."""

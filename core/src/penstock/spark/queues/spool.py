@@ -92,7 +92,8 @@ class Spool:
         self._mine: set[int] = set()
         self._fresh: tuple[int, list[pa.RecordBatch]] | None = None
         self.planned = 0
-        self.duplicates = self.same_id = self.torn = 0
+        self._unique = unique
+        self.duplicates = self.same_id = self.nameless = self.torn = 0
         known = [self._manifests.load(number) for number in self._manifests.numbers()]
         for held in known:
             self._assigned[held.number] = tuple(entry.segment for entry in held.entries)
@@ -148,8 +149,11 @@ class Spool:
 
         Raises:
             ReadError: another process plans here too.
+            PositionError: the first batch is asked for, and the folder is past it.
         """
         number = after + 1
+        if after == 0:
+            self._belongs_to_a_new_checkpoint()
         if number in self._assigned:
             return number
         if self._manifests.exists(number) and number not in self._mine:
@@ -208,6 +212,19 @@ class Spool:
         if self._fresh is not None and self._fresh[0] <= number:
             self._fresh = None
 
+    def _belongs_to_a_new_checkpoint(self) -> None:
+        """The first batch may be there, not logged yet; not others, nor that it was committed."""
+        inbox = self.folders / "inbox"
+        gone = [name for name in self._assigned.get(1, ()) if not (inbox / name).exists()]
+        if gone or max(self._assigned, default=0) > 1:
+            raise PositionError(
+                "the state folder belongs to another checkpoint: this one is new",
+                expected="a folder without batches",
+                got=f"batches up to {max(self._assigned)} in {self.folders.root}",
+                fix="go on with the checkpoint that the folder was used with, or set another "
+                "state; what inbox/ holds is acknowledged and nowhere else",
+            )
+
     def _choose(self, limit: Limit) -> list[tuple[Segment, pa.Table]]:
         chosen: list[tuple[Segment, pa.Table]] = []
         rows = size = 0
@@ -265,6 +282,13 @@ class Spool:
                 "%d messages have the id of another that is not the same; all are kept",
                 found.same_id,
             )
+
+        if found.nameless and self._unique and not self.nameless:
+            log.warning(
+                "unique_ids is set, but %d messages of a batch have no id: these may come twice",
+                found.nameless,
+            )
+        self.nameless += found.nameless
 
     def _publish(self, manifest: Manifest) -> None:
         self._mine.add(manifest.number)
