@@ -180,13 +180,16 @@ class Side:
         self.cpu: list[float] = []
 
     def __call__(self) -> float:
+        return self.count / self.seconds()
+
+    def seconds(self) -> float:
         before = self._cpu()
         took = seconds(self.work)
         self.cpu.append((self._cpu() - before) * 1e6 / self.count)
         if self.first is None:
             self.first = took
             self.cpu.clear()
-        return self.count / took
+        return took
 
     def _cpu(self) -> float:
         served = set(broker().pids)
@@ -202,6 +205,13 @@ class Side:
 def _compare(name: str, mine: Side, peer: Side, **more: object) -> None:
     pair = interleaved(mine, peer, pairs=PAIRS, warm=WARM)
     row(name, pair, "records/s", ours_more=mine.told(), peer_more=peer.told(), **more)
+
+
+def _compare_times(name: str, mine: Side, peer: Side, unit: str, scale: float = 1.0) -> None:
+    """The same where the time of a run is told, not its records a second."""
+    turns = [lambda side=side: side.seconds() * scale for side in (mine, peer)]
+    pair = interleaved(*turns, pairs=PAIRS, warm=WARM)
+    row(name, pair, f"{unit}, less is better", ours_more=mine.told(), peer_more=peer.told())
 
 
 def _read(name: str, size: int, count: int) -> None:
@@ -317,7 +327,7 @@ def _stream(name: str, *, same: bool) -> None:
     topic = filled(100, batches * 1000, 2)
     manager = "spark.sql.streaming.checkpointFileManagerClass"
 
-    def mine() -> float:
+    def mine() -> None:
         flow = (
             pen.pipeline("ms")
             .source("kafka", servers=broker().address, topics=[topic], max_rows=1000)
@@ -325,9 +335,9 @@ def _stream(name: str, *, same: bool) -> None:
             .sink("discard")
         )
         with tempfile.TemporaryDirectory() as folder:
-            return seconds(lambda: flow.run(folder, spark=spark())) * 1000 / batches
+            flow.run(folder, spark=spark())
 
-    def peer() -> float:
+    def peer() -> None:
         kept = spark().conf.get(manager, None)
         if not same:
             spark().conf.unset(manager)
@@ -337,21 +347,16 @@ def _stream(name: str, *, same: bool) -> None:
         with tempfile.TemporaryDirectory() as folder:
             writer = reader.load().writeStream.format("noop").trigger(availableNow=True)
             writer = writer.option("checkpointLocation", folder)
-            took = seconds(lambda: writer.start().awaitTermination()) * 1000 / batches
+            writer.start().awaitTermination()
         if kept is not None:
             spark().conf.set(manager, kept)
-        return took
 
-    row(name, interleaved(mine, peer, pairs=PAIRS), "ms per batch, less is better")
+    count = batches * 1000
+    _compare_times(name, Side(mine, count), Side(peer, count), "ms per batch", 1000 / batches)
 
 
 def read_200_partitions() -> None:
-    topic = filled(100, 20_000, 200)
-
-    def timed(work: Callable[[], object]) -> Callable[[], float]:
-        return lambda: seconds(work)
-
-    pair = interleaved(
-        timed(lambda: noop(ours(topic))), timed(lambda: noop(theirs(topic))), pairs=PAIRS, warm=2
-    )
-    row("read-200-partitions", pair, "s, less is better")
+    count = 20_000
+    topic = filled(100, count, 200)
+    mine, peer = (Side(lambda read=read: noop(read(topic)), count) for read in (ours, theirs))
+    _compare_times("read-200-partitions", mine, peer, "s")

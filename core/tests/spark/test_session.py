@@ -42,6 +42,7 @@ def test_what_spark_defaults_set_is_left_alone(monkeypatch, tmp_path):
         "passphrase",
         "private_key",
         "ssl.key.password",
+        "ssl.key.pem",
         "connection_string",
         "credentials",
         "uri",

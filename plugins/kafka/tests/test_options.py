@@ -73,6 +73,9 @@ def test_a_wrong_value_is_refused(given):
         "transactional.id",
         "enable.idempotence",
         "plugin.library.paths",
+        "ssl.engine.location",
+        "ssl.providers",
+        "sasl.kerberos.kinit.cmd",
         "error_cb",
         "sasl.jaas.config",
         "ssl.truststore.location",
@@ -86,9 +89,18 @@ def test_a_setting_that_would_break_a_promise_is_refused_with_what_to_do(make, n
     assert raised.value.fix
 
 
-def test_an_unsafe_setting_is_warned_of():
+@pytest.mark.parametrize("value", ["false", "False", "f", "0"])
+def test_an_unsafe_setting_is_warned_of(value):
     with pytest.warns(UserWarning, match="certificate is not checked"):
-        source(**{"kafka.enable.ssl.certificate.verification": "false"})
+        source(**{"kafka.enable.ssl.certificate.verification": value})
+
+
+@pytest.mark.parametrize("name", ["acks", "request.required.acks"])
+def test_fewer_acknowledgements_are_refused(name):
+    assert sink(**{f"kafka.{name}": "all"}).kafka == {name: "all"}
+    for few in ("0", "1"):
+        with pytest.raises(OptionError, match="lose records"):
+            sink(**{f"kafka.{name}": few})
 
 
 def test_credentials_in_clear_text_need_consent_unless_the_broker_is_here():
@@ -104,9 +116,12 @@ def test_credentials_in_clear_text_need_consent_unless_the_broker_is_here():
     source(**{**clear, "servers": "kafka.example.com:9092", "allow_plaintext": "true"})
 
 
-def test_a_secret_setting_never_prints_and_pickles_as_its_reference():
-    made = source(**{"kafka.sasl.password": "canary-7"})
-    assert isinstance(made.kafka["sasl.password"], Secret)
+@pytest.mark.parametrize(
+    "name", ["sasl.password", "ssl.key.pem", "ssl.key.password", "sasl.oauthbearer.client.secret"]
+)
+def test_a_secret_setting_never_prints_and_pickles_as_its_reference(name):
+    made = source(**{f"kafka.{name}": "canary-7"})
+    assert isinstance(made.kafka[name], Secret)
     assert "canary-7" not in repr(made) + str(shown(made))
     referred = source(**{"kafka.sasl.password": "${env:PASSWORD_NOT_SET}"})
     assert pickle.loads(pickle.dumps(referred)) == referred

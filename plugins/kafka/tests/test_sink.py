@@ -395,7 +395,7 @@ def test_records_that_only_the_broker_refuses_stop_the_write_at_once(
     topic = new_topic(max_message_bytes="2000")
     made = sink(topic, delivery=delivery, compression="none")
     writer = made.open(batch(0), 0, 0, made.accepts(envelopes([]).schema))
-    with pytest.raises(WriteError, match="max.message.bytes") as raised:
+    with pytest.raises(WriteError, match=r"max\.message\.bytes") as raised:
         write_and_close(writer, envelopes([b"small", b"x" * 5000]))
     assert not isinstance(raised.value, EphemeralError)
     writer.abort()

@@ -8,8 +8,13 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from penstock.contracts import ENVELOPE, Context, Limit
-from penstock.contracts.errors import DataLossError, PositionError, ReadError
+from penstock.conformance.waiting import until
+from penstock.contracts import ENVELOPE, Batch, Context, Limit
+from penstock.contracts.envelope import HEADERS
+from penstock.contracts.errors import DataLossError, OptionError, PositionError, ReadError
+from penstock_kafka.fetch import sample
+from penstock_kafka.positions import KafkaPart, Range
+from penstock_kafka.sink import KafkaSink
 from penstock_kafka.source import KafkaSource
 
 pytestmark = pytest.mark.server
@@ -105,12 +110,12 @@ def test_limits_spread_over_partitions_and_until_ends_the_stream(source, new_top
     for partition in range(4):
         produce(topic, numbered(100 if partition else 5), partition=partition)
     made, planner = source(topics=[topic])
-    at, batches, until = planner.initial(), [], planner.latest(planner.initial(), Limit())
+    at, batches, last = planner.initial(), [], planner.latest(planner.initial(), Limit())
     produce(topic, [b"later"], partition=2)
-    while (end := planner.latest(at, Limit(rows=40), until)) != at:
+    while (end := planner.latest(at, Limit(rows=40), last)) != at:
         batches.append(values(made, planner.plan(at, end)))
         at = end
-    assert at == until
+    assert at == last
     assert all(0 < len(batch) <= 40 for batch in batches)
     assert sum(map(len, batches)) == 305
     assert b"later" not in [v for batch in batches for v in batch]
@@ -161,7 +166,7 @@ def test_new_partitions_are_read_from_their_beginning_and_replay_the_same(
     assert another.plan(before, after) == planner.plan(before, after)
 
 
-def test_topics_by_pattern_are_found_while_running(source, new_topic, produce):
+def test_topics_by_pattern_are_found_while_running(source, new_topic, produce, kafka):
     first, second = new_topic(), new_topic()
     made, planner = source(pattern=f"{first}|{second}|{first}-later", refresh=0)
     produce(first, [b"1"])
@@ -169,6 +174,9 @@ def test_topics_by_pattern_are_found_while_running(source, new_topic, produce):
     at = planner.initial()
     end = planner.latest(at, Limit())
     assert sorted(values(made, planner.plan(at, end))) == [b"1", b"2"]
+    produce(kafka.create_topic(f"{first}-later"), [b"3"])
+    later = planner.latest(end, Limit())
+    assert values(made, planner.plan(end, later)) == [b"3"]
 
 
 def test_only_the_named_partitions_are_read(source, new_topic, produce):
@@ -227,6 +235,53 @@ def test_min_rows_are_waited_for_but_not_for_ever(source, new_topic, produce):
     while planner.latest(at, Limit()) == at:
         assert time.monotonic() - began < 5
     assert time.monotonic() - began >= 0.5
+
+
+def test_min_bytes_are_waited_for_but_not_where_reading_ends(source, new_topic, produce):
+    topic = new_topic()
+    produce(topic, [b"x" * 1000] * 5)
+    _, planner = source(topics=[topic], min_bytes=10_000, max_wait=600)
+    at = planner.initial()
+    assert planner.latest(at, Limit()) == at
+    end = planner.available(at)
+    assert end != at
+    assert planner.latest(at, Limit(), end) == end
+    produce(topic, [b"x" * 1000] * 5)
+    assert planner.latest(at, Limit()) != at
+
+
+def test_sizes_are_sampled_where_the_first_records_are_deleted_or_only_aborted(
+    source, new_topic, produce, kafka
+):
+    deleted, aborted = new_topic(), new_topic()
+    produce(deleted, [b"x" * 1000] * 40)
+    delete_before(kafka, deleted, 20)
+    producer = Producer({"bootstrap.servers": kafka.address, "transactional.id": aborted})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(aborted, b"never")
+    producer.flush(20)
+    producer.abort_transaction(20)
+    made, _ = source(topics=[deleted, aborted])
+    assert 1000 <= sample(made, [(deleted, 0, 0)]) < 1200
+    began = time.monotonic()
+    assert sample(made, [(aborted, 0, 0)]) is None
+    assert time.monotonic() - began < made.timeout / 4
+
+
+def test_a_header_whose_name_is_no_text_is_read_with_a_replacement(source, new_topic, kafka):
+    topic = new_topic()
+    sink = KafkaSink(servers=kafka.address, topic=topic, delivery="at-least-once")
+    name = pa.array([b"gr\xfc\xdfe"]).view(pa.string())
+    pairs = pa.StructArray.from_arrays([name, pa.array([b"1"])], fields=list(HEADERS.value_type))
+    headers = pa.ListArray.from_arrays(pa.array([0, 1], pa.int32()), pairs, type=HEADERS)
+    rows = pa.record_batch({"value": pa.array([b"v"]), "headers": headers})
+    writer = sink.open(Batch(Context(query="q"), 0), 0, 0, rows.schema)
+    writer.write(rows)
+    writer.close()
+    made, planner = source(topics=[topic])
+    found = table(made, planner.plan(planner.initial(), planner.final())).to_pylist()
+    assert found[0]["headers"] == [{"key": "gr\ufffd\ufffde", "value": b"1"}]
 
 
 def test_only_committed_transactions_are_read_and_control_records_end_a_part(
@@ -295,8 +350,82 @@ def test_a_position_from_the_future_is_refused(source, new_topic, produce):
     _, planner = source(topics=[topic])
     end = planner.latest(planner.initial(), Limit())
     end["topics"][topic]["at"]["0"] = 10
-    with pytest.raises(PositionError, match="beyond the end"):
+    with pytest.raises(DataLossError, match="7 records beyond the end"):
         planner.latest(end, Limit())
+
+
+def test_a_log_that_was_cut_off_is_read_on_from_its_end_where_loss_is_only_warned_of(
+    source, new_topic, produce, caplog
+):
+    topic = new_topic()
+    produce(topic, numbered(3))
+    made, planner = source(topics=[topic], on_data_loss="warn")
+    end = planner.latest(planner.initial(), Limit())
+    end["topics"][topic]["at"]["0"] = 10
+    cut = planner.latest(end, Limit())
+    assert planner.plan(end, cut) == []
+    assert planner.latest(cut, Limit()) == cut
+    assert caplog.text.count("beyond the end") == 1
+    produce(topic, [b"next"])
+    assert values(made, planner.plan(cut, planner.latest(cut, Limit()))) == [b"next"]
+
+
+def test_a_part_beyond_the_log_is_lost_not_another_record(source, new_topic, produce, caplog):
+    topic = new_topic()
+    produce(topic, numbered(3))
+    beyond = KafkaPart((Range(topic, 0, 50, 150),))
+    made, _ = source(topics=[topic])
+    with pytest.raises(DataLossError, match="100 records"):
+        values(made, [beyond])
+    made, _ = source(topics=[topic], on_data_loss="warn")
+    assert values(made, [beyond]) == []
+    assert "100 records" in caplog.text
+
+
+def test_topics_that_the_options_name_no_more_are_not_read_but_keep_their_place(
+    source, new_topic, produce, caplog
+):
+    kept, dropped = new_topic(), new_topic(2)
+    _, planner = source(topics=[kept, dropped])
+    at = planner.latest(planner.initial(), Limit())
+    produce(kept, [b"kept"])
+    produce(dropped, [b"dropped"], partition=1)
+    made, planner = source(topics=[kept])
+    end = planner.latest(at, Limit())
+    assert values(made, planner.plan(at, end)) == [b"kept"]
+    assert planner.latest(end, Limit()) == end
+    assert caplog.text.count("not among the topics") == 1
+    made, planner = source(partitions={kept: [0], dropped: [0]})
+    assert planner.latest(end, Limit()) == end
+    made, planner = source(topics=[kept, dropped])
+    assert values(made, planner.plan(end, planner.latest(end, Limit()))) == [b"dropped"]
+
+
+def test_an_end_beyond_the_log_is_the_end_of_a_stream_and_an_error_in_batch(
+    source, new_topic, produce
+):
+    topic = new_topic()
+    produce(topic, numbered(5))
+    made, planner = source(topics=[topic], end={topic: {"0": 50}})
+    at = planner.initial()
+    end = planner.latest(at, Limit())
+    assert values(made, planner.plan(at, end)) == numbered(5)
+    assert planner.latest(end, Limit()) == end
+    with pytest.raises(PositionError, match="at most 5"):
+        planner.final()
+    _, planner = source(topics=[topic], start={topic: {"0": 50}})
+    with pytest.raises(PositionError, match="option start"):
+        planner.initial()
+
+
+@pytest.mark.parametrize("named", [{"never-made": "latest"}, {"T": {"7": 0}}, {"T": {"x": 0}}])
+@pytest.mark.parametrize("option", ["start", "end"])
+def test_a_place_that_is_not_read_is_refused(source, new_topic, named, option):
+    topic = new_topic()
+    given = {topic if name == "T" else name: place for name, place in named.items()}
+    _, planner = source(topics=[topic], **{option: given})
+    with pytest.raises(OptionError, match="names what is not read"):
+        planner.initial()
 
 
 def test_a_missing_topic_is_named(source):
@@ -332,27 +461,76 @@ def test_deleted_records_are_an_error_or_a_counted_warning(
     assert "100 records" in caplog.text
 
 
-def test_a_topic_made_anew_is_an_error_or_read_from_its_beginning(
-    source, new_topic, produce, kafka
-):
+def delete_topic(kafka, topic):
     from confluent_kafka.admin import AdminClient
 
-    topic = new_topic()
-    produce(topic, numbered(5))
-    _, planner = source(topics=[topic], refresh=0)
-    end = planner.latest(planner.initial(), Limit())
     admin = AdminClient({"bootstrap.servers": kafka.address})
     admin.delete_topics([topic])[topic].result(20)
-    deadline = time.monotonic() + 20
-    while topic in admin.list_topics().topics:
-        assert time.monotonic() < deadline
+    until(lambda: topic not in admin.list_topics().topics, within=20, why="the topic is gone")
+
+
+@pytest.mark.parametrize("refresh", [0, 600])
+def test_a_topic_made_anew_is_an_error_or_read_from_its_beginning(
+    source, new_topic, produce, kafka, caplog, refresh
+):
+    topic = new_topic()
+    produce(topic, numbered(20))
+    _, planner = source(topics=[topic], refresh=refresh)
+    made, warns = source(topics=[topic], refresh=refresh, on_data_loss="warn")
+    end = planner.latest(planner.initial(), Limit())
+    assert warns.latest(warns.initial(), Limit()) == end
+    delete_topic(kafka, topic)
     kafka.create_topic(topic)
-    produce(topic, numbered(9, 50))
     with pytest.raises(DataLossError, match="made anew"):
         planner.latest(end, Limit())
-    made, planner = source(topics=[topic], refresh=0, on_data_loss="warn")
-    after = planner.latest(end, Limit())
-    assert values(made, planner.plan(end, after)) == numbered(9, 50)
+    anew = warns.latest(end, Limit())
+    assert warns.latest(anew, Limit()) == anew
+    assert caplog.text.count("made anew") == 1
+    produce(topic, numbered(9, 50))
+    after = warns.latest(anew, Limit())
+    assert values(made, warns.plan(anew, after)) == numbered(9, 50)
+
+
+def test_a_batch_of_a_topic_made_anew_is_not_planned_again_from_the_new_one(
+    source, new_topic, produce, kafka, caplog
+):
+    topic = new_topic()
+    produce(topic, numbered(5))
+    _, planner = source(topics=[topic])
+    at = planner.initial()
+    end = planner.latest(at, Limit())
+    delete_topic(kafka, topic)
+    produce(kafka.create_topic(topic), numbered(9, 50))
+    _, planner = source(topics=[topic])
+    with pytest.raises(DataLossError, match="5 records"):
+        planner.plan(at, end)
+    _, planner = source(topics=[topic], on_data_loss="warn")
+    assert planner.plan(at, end) == []
+    assert "5 records" in caplog.text
+
+
+@pytest.mark.parametrize("by", ["topics", "pattern"])
+def test_a_deleted_topic_is_an_error_or_the_others_go_on(
+    source, new_topic, produce, kafka, caplog, by
+):
+    stays, goes = new_topic(), new_topic()
+    produce(goes, numbered(5))
+    named = [stays, goes] if by == "topics" else f"{stays}|{goes}"
+    _, planner = source(**{by: named})
+    made, warns = source(**{by: named}, on_data_loss="warn")
+    at = planner.initial()
+    some = planner.latest(at, Limit(rows=2))
+    assert warns.latest(at, Limit(rows=2)) == some
+    delete_topic(kafka, goes)
+    produce(stays, [b"more"])
+    for each in (planner, warns):
+        each._looked = None
+    with pytest.raises(DataLossError, match="at least 3 of its records"):
+        planner.latest(some, Limit())
+    end = warns.latest(some, Limit())
+    assert values(made, warns.plan(some, end)) == [b"more"]
+    assert warns.latest(end, Limit()) == end
+    assert caplog.text.count("was deleted") == 1
 
 
 def test_the_schema_is_the_envelope_and_asks_no_broker():

@@ -1,12 +1,17 @@
 """Both ends through Spark: batch, streaming, and a pipeline."""
 
+import io
+import json
+import time
 from collections import Counter
 
+import fastavro
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from pyspark.errors import StreamingQueryException
 
 import penstock as pen
+from core.tests.coders.registry_server import running
 from penstock.contracts import points
 from penstock.spark.deadletters import DeadLetters
 
@@ -56,6 +61,83 @@ def test_a_stream_in_plain_spark_is_exactly_once_over_restarts(
         assert query.awaitTermination(120)
         assert len([p for p in query.recentProgress if p["numInputRows"]]) >= 3
     assert values(kafka, target) == values(kafka, source)
+
+
+def test_a_batch_that_would_be_too_small_is_not_waited_for_where_reading_ends(
+    spark, kafka, new_topic, produce, tmp_path
+):
+    source, first, second = new_topic(2), new_topic(), new_topic()
+    produce(source, numbered(30))
+    held = {"servers": kafka.address, "min_rows": "1000", "max_wait": "600"}
+    rows = spark.readStream.format("penstock.kafka").options(topics=source, **held).load()
+    write = rows.writeStream.format("penstock.kafka").options(
+        servers=kafka.address, topic=first, checkpointLocation=str(tmp_path / "state")
+    )
+    assert write.trigger(availableNow=True).start().awaitTermination(120)
+    assert values(kafka, first) == Counter(numbered(30))
+    flow = (
+        pen.pipeline("held")
+        .source("kafka", servers=kafka.address, topics=[source], min_rows=1000, max_wait=600)
+        .bounded()
+        .sink("kafka", servers=kafka.address, topic=second)
+    )
+    flow.run(checkpoint=str(tmp_path / "pipeline"), spark=spark)
+    assert values(kafka, second) == Counter(numbered(30))
+
+
+def test_a_pipeline_mirrors_a_topic_to_another_cluster(
+    spark, kafka, fresh_kafka, new_topic, produce, tmp_path
+):
+    source = new_topic(3)
+    target, now = fresh_kafka.create_topic(source, 3), int(time.time() * 1000)
+    for partition in range(3):
+        produce(
+            source,
+            [*numbered(50, 1000 * partition), None],
+            partition=partition,
+            key=b"same",
+            headers=[("h", b"%d" % partition), ("h", None)],
+            timestamp=now - 1000 * partition,
+        )
+    flow = (
+        pen.pipeline("mirror")
+        .source("kafka", servers=kafka.address, topics=[source])
+        .bounded()
+        .sink("kafka", servers=fresh_kafka.address, topic=target, partitioner="keep")
+    )
+    flow.run(checkpoint=str(tmp_path / "state"), spark=spark)
+
+    def seen(address):
+        return [
+            [
+                (m.key(), m.value(), m.timestamp(), m.headers())
+                for m in witness(address, source)
+                if m.partition() == partition
+            ]
+            for partition in range(3)
+        ]
+
+    assert sum(map(len, seen(kafka.address))) == 153
+    assert seen(fresh_kafka.address) == seen(kafka.address)
+
+
+def test_avro_in_registry_framing_is_decoded_in_the_reader(spark, kafka, new_topic, produce):
+    topic = new_topic()
+    fields = [{"name": "id", "type": "long"}, {"name": "who", "type": "string"}]
+    schema = json.dumps({"type": "record", "name": "Order", "fields": fields})
+    with running() as registry:
+        path = f"/subjects/{topic}-value/versions"
+        made = registry.answer("POST", path, {"schema": schema})
+        body = io.BytesIO()
+        fastavro.schemaless_writer(body, json.loads(schema), {"id": 7, "who": "ada"})
+        framed = b"\0" + made["id"].to_bytes(4, "big") + body.getvalue()
+        produce(topic, [framed], key=b"k")
+        coder = {"coder.framing": "registry", "coder.registry.url": registry.url}
+        read = spark.read.format("penstock.kafka").options(servers=kafka.address, topics=topic)
+        read = read.options(coder="avro", **coder).option("coder.topic", topic)
+        [row] = read.load().collect()
+    assert (row["id"], row["who"]) == (7, "ada")
+    assert bytes(row["_pen"]["key"]) == b"k"
 
 
 def test_a_pipeline_mirrors_a_topic_and_moves_the_consumer_group(

@@ -265,7 +265,7 @@ def shown(value: Configured) -> dict[str, str]:
 
 
 HIDDEN = (
-    "secret|password|passwd|passphrase|token|access.?key|private.?key|credential|"
+    "secret|password|passwd|passphrase|token|access.?key|private.?key|key.pem|credential|"
     "connection.?string|sasl.jaas.config|\\buri\\b|\\burl\\b|api.?key|user.?info"
 )
 """Names whose values Spark's redaction and ours must hide, as one regular expression."""

@@ -117,12 +117,20 @@ class Planner(ABC):
         """The end of the next batch: past `after`, within `limit`, never beyond `until`.
 
         Called before each micro-batch. Nothing new: must return `after` unchanged.
-        `until` is what an earlier call without limits returned; AvailableNow ends there.
+        `until` is what an earlier call of `available` returned; AvailableNow ends there.
         A limit smaller than the smallest step takes that one step.
 
         Raises:
             PositionError: `after` is not a position of this source.
         """
+
+    def available(self, after: Position) -> Position:
+        """All that is there now past `after`: where AvailableNow ends.
+
+        Called once, before the first batch. A planner that may hold rows back in `latest`, to
+        wait for more of them, must not do so here.
+        """
+        return self.latest(after, Limit())
 
     @abstractmethod
     def plan(self, start: Position, end: Position) -> list[Part]:
@@ -138,7 +146,7 @@ class Planner(ABC):
 
     def final(self) -> Position:
         """The end of a bounded batch read; all that is there now, unless options say less."""
-        return self.latest(self.initial(), Limit())
+        return self.available(self.initial())
 
     def durable(self, end: Position) -> None:  # noqa: B027
         """Every sink has finished all up to `end`. Idempotent; may skip positions.

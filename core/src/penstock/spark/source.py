@@ -221,7 +221,7 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
     def _next(self, start: dict[str, Any], limit: ReadLimit) -> Position:
         planner, after = self._live(), self._position(start)
         if self._available_now and self._until is None:
-            self._until = planner.latest(after, Limit())
+            self._until = planner.available(after)
         return planner.latest(after, self._limit(limit), self._until)
 
     def _patience(self) -> float:

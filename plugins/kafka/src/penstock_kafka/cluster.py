@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
@@ -18,7 +18,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from penstock.contracts.errors import EphemeralReadError, PenstockError, ReadError
+from penstock.contracts.errors import EphemeralReadError, PenstockError
 from penstock_kafka.faults import kafka_error, passing, read_fault, refused, settings_fault
 from penstock_kafka.patience import commit
 from penstock_kafka.positions import Place
@@ -32,6 +32,7 @@ _STEP = 5.0
 """Seconds one request may take before it is sent again."""
 
 _GLANCE = 0.1
+_ABSENT = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
 
 
 class Cluster:
@@ -68,17 +69,13 @@ class Cluster:
         return sorted(name for name in found.topics if not name.startswith("__"))
 
     def describe(self, topics: list[str]) -> dict[str, tuple[int, str]]:
-        """How many partitions each topic has, and the id it got when it was made.
-
-        Raises:
-            ReadError: a topic does not exist.
-        """
+        """How many partitions each topic has that exists, and the id it got when it was made."""
         if not topics:
             return {}
         # Asking for metadata instead would make a missing topic where the broker allows it.
         found = self._ask(
             f"asking for {', '.join(topics)}",
-            lambda: self._done(self._admin.describe_topics(TopicCollection(topics))),
+            lambda: self._done(self._admin.describe_topics(TopicCollection(topics)), _ABSENT),
         )
         return {name: (len(topic.partitions), str(topic.topic_id)) for name, topic in found.items()}
 
@@ -158,23 +155,23 @@ class Cluster:
                 got=f"no answer within {self._source.timeout:g} s{said}",
                 fix="see that the servers run and can be reached",
             )
-        code = kafka_error(error).code()
-        if code in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC):
-            return ReadError(
-                f"{doing}: a topic does not exist",
-                who=WHO,
-                fix="create the topic, or correct the option topics",
-            )
         return read_fault(doing, error)
 
-    def _done(self, futures: Mapping[object, Future[T]]) -> dict[object, T]:
-        """What they bring; a refusal ends the wait, because librdkafka goes on trying."""
+    def _done(self, futures: Mapping[Any, Future[T]], without: Container[int] = ()) -> dict[Any, T]:
+        """What they bring; a refusal ends the wait, because librdkafka goes on trying.
+
+        Those that fail with a code in `without` are left out.
+        """
         deadline = time.monotonic() + min(2 * _STEP, self._source.timeout)
         found = {}
         for key, future in futures.items():
             while key not in found:
                 try:
                     found[key] = future.result(timeout=_GLANCE)
+                except KafkaException as error:
+                    if kafka_error(error).code() not in without:
+                        raise
+                    break
                 except TimeoutError:
                     if self._hopeless() or time.monotonic() > deadline:
                         raise

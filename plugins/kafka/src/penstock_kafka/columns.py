@@ -214,10 +214,18 @@ def _headers(pointers: list[int]) -> pa.Array:
     into = map(_slots, (names, values, sizes))
     deque(map(rk.header_get_all, each, index.tolist(), *into), maxlen=0)
     lengths = np.fromiter(map(_strlen(), names.tolist()), np.int64, total)
-    both = [_binary(names, lengths).cast(pa.string()), _binary(values, sizes)]
+    both = [_text(_binary(names, lengths)), _binary(values, sizes)]
     pairs = pa.StructArray.from_arrays(both, fields=list(_HEADERS.value_type))
     edges = pa.array(np.concatenate([[0], ends]), pa.int32())
     return pa.ListArray.from_arrays(edges, pairs, type=_HEADERS, mask=pa.array(~there))
+
+
+def _text(names: pa.Array) -> pa.Array:
+    """Names are text by Kafka's protocol, but nobody checks what a producer sends."""
+    try:
+        return names.cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array([name.decode("utf-8", "replace") for name in names.to_pylist()])
 
 
 @cache

@@ -75,8 +75,8 @@ class RunConsumer:
         """Read nothing."""
         _check(self._rk.assign(self._handle, None))
 
-    def low(self, topic: str, partition: int, timeout: float) -> int:
-        """The first offset a partition still has."""
+    def log(self, topic: str, partition: int, timeout: float) -> tuple[int, int]:
+        """The first offset a partition still has, and the one after its last."""
         low, high = c_int64(), c_int64()
         _check(
             self._rk.query_watermark_offsets(
@@ -88,7 +88,7 @@ class RunConsumer:
                 int(timeout * 1000),
             )
         )
-        return low.value
+        return low.value, high.value
 
     def take(self, count: int, timeout: float, wanted: Wanted) -> tuple[list[Run], list[Event]]:
         """Up to `count` records; fewer when `timeout` has passed."""

@@ -52,6 +52,7 @@ SAMPLE_ROWS = 1000
 """Looked at to turn a limit in bytes into one in rows."""
 AHEAD = 4
 """Batches that a partition may be ahead of the others where they are merged."""
+_OUT_OF_RANGE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 PATIENCE = 0.05
 """Seconds to wait for a batch to fill."""
 
@@ -96,23 +97,41 @@ def _borrow(source: KafkaSource, rows: int) -> tuple[RunConsumer, tuple]:
     return clients.borrow(key, lambda: RunConsumer(made)), key
 
 
-def sample(source: KafkaSource, starts: list[tuple[str, int, int]]) -> float:
-    """The mean size of the first records at these places, keys and headers included."""
+def sample(source: KafkaSource, starts: list[tuple[str, int, int]]) -> float | None:
+    """The mean size of the first records at these places, keys and headers included.
+
+    None if there are none, or none come in time.
+    """
     consumer, key = _borrow(source, SAMPLE_ROWS)
     rows = size = 0
+    waiting = {(topic, partition) for topic, partition, _ in starts}
     deadline = time.monotonic() + source.timeout
     try:
         consumer.assign(starts)
-        while not rows and time.monotonic() < deadline:
-            for run in consumer.take(SAMPLE_ROWS, PATIENCE, Wanted.by(source))[0]:
+        while not rows and waiting and time.monotonic() < deadline:
+            runs, events = consumer.take(SAMPLE_ROWS, PATIENCE, Wanted.by(source))
+            for run in runs:
                 rows += len(run.offsets)
                 size += run.bytes
+            for event in events:
+                if event.place not in waiting:
+                    continue
+                if event.error.code() == KafkaError._PARTITION_EOF:
+                    waiting.remove(event.place)
+                elif event.error.code() in _OUT_OF_RANGE:
+                    # The reader says what is lost; here what is left is looked at.
+                    low, _ = consumer.log(*event.place, source.timeout)
+                    consumer.remove(*event.place)
+                    consumer.add(*event.place, low)
         consumer.unassign()
+    except KafkaException as error:
+        consumer.close()
+        raise read_fault("looking at sizes", error) from None
     except BaseException:
         consumer.close()
         raise
     clients.hand_back(key, consumer)
-    return max(1.0, size / rows) if rows else 1.0
+    return max(1.0, size / rows) if rows else None
 
 
 class _Reading:
@@ -189,7 +208,7 @@ class _Reading:
             # Aborted or compacted records may leave nothing at the last offsets.
             if place in self.open and event.offset >= self.open[place].end:
                 self._done(place)
-        elif code in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+        elif code in _OUT_OF_RANGE:
             if place in self.open:
                 self._lost(place)
         elif refused(event.error):
@@ -200,24 +219,25 @@ class _Reading:
 
     def _lost(self, place: Place) -> None:
         wanted, stands = self.open[place], self.next[place]
-        low = self.consumer.low(*place, self.source.timeout)
-        gone = min(low, wanted.end) - stands
+        low, high = self.consumer.log(*place, self.source.timeout)
+        # Not before the log: it was cut off, or made anew, and what is there now is not what was.
+        rest = min(low, wanted.end) if low > stands else wanted.end
         lost = DataLossError(
-            f"{gone} records of {place[0]}-{place[1]} were deleted before they were read",
+            f"{rest - stands} records of {place[0]}-{place[1]} were deleted before they were read",
             who=WHO,
             expected=f"offset {stands}",
-            got=f"the log begins at {low}",
+            got=f"the log reaches from {low} to {high}",
             fix="set on_data_loss=warn to go on without them, or keep records for longer",
         )
         if self.source.on_data_loss == "fail":
             raise lost
         log.warning("%s", lost)
-        self.next[place] = low
-        if low >= wanted.end:
+        self.next[place] = rest
+        if rest >= wanted.end:
             self._done(place)
         else:
             self.consumer.remove(*place)
-            self.consumer.add(*place, low)
+            self.consumer.add(*place, rest)
 
     def _silent(self) -> None:
         if self.refused is not None:

@@ -3,7 +3,8 @@
     {"topics": {"orders": {"id": "eSwDavK9RreLnjXy3iqj8g", "at": {"0": 17}, "new": {"0": 5}}}}
 
 `at` is the next offset to read. `new` holds where partitions begin that this position is the
-first to know, so that the batch before it can be planned again without asking anyone.
+first to know, so that the batch before it can be planned again without asking anyone; or where a
+log ended that was found to be shorter than the position before.
 """
 
 from __future__ import annotations
@@ -111,6 +112,9 @@ def ranges(start: Offsets, end: Offsets) -> list[Range]:
             begin = start.at[place]
         else:
             begin = end.new.get(place, 0)
+        if end.at[place] < begin:
+            # A log that was cut off is read on from its new end.
+            begin = end.new.get(place, begin)
         if end.at[place] < begin:
             raise PositionError(
                 f"the batch ends before it begins in {topic}-{partition}",

@@ -29,6 +29,9 @@ OURS = {
     "compression.type": "set the option compression instead",
     "compression.codec": "set the option compression instead",
     "plugin.library.paths": "it loads foreign code into every process: remove it",
+    "ssl.engine.location": "it loads foreign code into every process: remove it",
+    "ssl.providers": "it loads foreign code into every process: remove it",
+    "sasl.kerberos.kinit.cmd": "it runs a command in every process: keep tickets fresh outside",
     "opaque": "it has no meaning here: remove it",
 }
 """librdkafka settings that would break a promise, with what to do instead."""
@@ -46,13 +49,15 @@ JAVA = {
 }
 """Settings of the Java client that librdkafka does not have."""
 
+ACKS = ("acks", "request.required.acks")
+"""An idempotent producer needs the acknowledgement of all."""
+
+FALSE = dict.fromkeys(("f", "0"), "false")
+"""Other spellings that librdkafka takes."""
+
 UNSAFE = {
     ("enable.ssl.certificate.verification", "false"): "the server's certificate is not checked",
     ("ssl.endpoint.identification.algorithm", "none"): "the server's name is not checked",
-    ("acks", "0"): "records are lost without notice",
-    ("acks", "1"): "records are lost when a leader dies",
-    ("request.required.acks", "0"): "records are lost without notice",
-    ("request.required.acks", "1"): "records are lost when a leader dies",
 }
 
 
@@ -71,9 +76,16 @@ def check_passed(
                 raise OptionError(
                     f"the setting kafka.{name} cannot be passed through", fix=table[lowered]
                 )
+        if lowered in ACKS and str(value).strip().lower() not in ("all", "-1"):
+            raise OptionError(
+                f"kafka.{name}={value} would lose records without notice",
+                expected="all",
+                fix="remove it",
+            )
         if lowered.endswith("_cb"):
             raise OptionError(f"the setting kafka.{name} is a callback", fix="remove it")
-        if isinstance(value, str) and (danger := UNSAFE.get((lowered, value.lower()))):
+        spelled = str(value).strip().lower()
+        if danger := UNSAFE.get((lowered, FALSE.get(spelled, spelled))):
             warnings.warn(f"kafka.{name}={value}: {danger}", stacklevel=4)
     lowered_all = {name.lower(): value for name, value in passed.items()}
     protocol = str(lowered_all.get("security.protocol", "plaintext")).lower()

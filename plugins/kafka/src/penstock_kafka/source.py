@@ -94,8 +94,17 @@ class KafkaSource(ReplayableSource):
         doc="Wait until a batch has this many rows, or max_wait has passed.",
         check=at_least(1),
     )
+    min_bytes: int | None = option(
+        default=None,
+        unit="bytes",
+        doc="Wait until a batch has about this many bytes, or max_wait has passed.",
+        check=at_least(1),
+    )
     max_wait: float = option(
-        default=15.0, unit="seconds", doc="The longest wait for min_rows.", check=at_least(0)
+        default=15.0,
+        unit="seconds",
+        doc="The longest wait for min_rows and min_bytes.",
+        check=at_least(0),
     )
     split_rows: int | None = option(
         default=None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -60,6 +61,32 @@ def where_of(raw: Any, topic: str, partition: int, option: str, default: Where) 
         return parse_where(of_topic, option)
     of_partition = of_topic.get(str(partition), of_topic.get(partition))
     return default if of_partition is None else parse_where(of_partition, option)
+
+
+def check_places(raw: Any, places: Iterable[tuple[str, int]], option: str) -> None:
+    """See that a mapping names only what is read.
+
+    Raises:
+        OptionError: it names a topic or a partition that is not there.
+    """
+    if not isinstance(raw, dict):
+        return
+    known = set(places)
+    topics = {topic for topic, _ in known}
+    strange = [topic for topic in raw if topic not in topics]
+    for topic, of_topic in raw.items():
+        if topic in topics and isinstance(of_topic, dict):
+            strange += [f"{topic}-{p}" for p in of_topic if (topic, _number(p)) not in known]
+    if strange:
+        raise OptionError(
+            f"the option {option} names what is not read",
+            expected=f"some of {', '.join(sorted(topics))}, and partitions that they have",
+            got=", ".join(map(str, strange)),
+        )
+
+
+def _number(raw: Any) -> int | None:
+    return int(raw) if str(raw).isdigit() else None
 
 
 def check_where(option: str) -> Any:
