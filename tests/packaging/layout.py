@@ -1,5 +1,6 @@
 """Every plugin folder looks the same: what is wrong with one, in sentences."""
 
+import ast
 import tomllib
 from pathlib import Path
 
@@ -55,10 +56,35 @@ def _project_faults(folder: Path, declared: dict) -> list[str]:
 def _suite_faults(folder: Path) -> list[str]:
     """The suite comes from the wheel; the test only gives it a server."""
     test = folder / "tests" / "test_conformance.py"
-    lines = test.read_text().splitlines() if test.exists() else []
-    if lines and len(lines) < 10:
-        return []
-    return [f"{folder.name}: tests/test_conformance.py has {len(lines)} lines, not one to nine"]
+    text = test.read_text() if test.exists() else ""
+    lines = len(text.splitlines())
+    if not 0 < lines < 10:
+        return [f"{folder.name}: tests/test_conformance.py has {lines} lines, not one to nine"]
+    own = folder / "src" / f"penstock_{folder.name}" / "conformance.py"
+    suites = set(_suites(own)) if own.exists() else set()
+    left = sorted(suites - _imported(text, f"penstock_{folder.name}.conformance"))
+    return [f"{folder.name}: tests/test_conformance.py does not run {each}" for each in left]
+
+
+def _suites(file: Path) -> list[str]:
+    """The suites of a module, by its text: pytest collects them by their names."""
+    found = [each for each in ast.parse(file.read_text()).body if isinstance(each, ast.ClassDef)]
+    return [
+        each.name
+        for each in found
+        if any(ast.unparse(base).rpartition(".")[2] == "ConnectorSuite" for base in each.bases)
+    ]
+
+
+def _imported(text: str, module: str) -> set[str]:
+    """What a test file takes from a module under its own name."""
+    return {
+        name.name
+        for line in ast.parse(text).body
+        if isinstance(line, ast.ImportFrom) and line.module == module
+        for name in line.names
+        if name.asname in (None, name.name)
+    }
 
 
 def _is_core(requirement: str) -> bool:

@@ -88,3 +88,13 @@ def test_a_conformance_file_of_many_lines_is_a_fault(copy):
     file = copy / "tests" / "test_conformance.py"
     file.write_text(file.read_text() + "\n" * 10)
     assert "has 15 lines" in faults(copy)[0]
+
+
+def test_a_conformance_file_that_runs_another_suite_is_a_fault(copy):
+    file = copy / "tests" / "test_conformance.py"
+    file.write_text(
+        file.read_text().replace("import TestLocalfile", "import TestLocalfile as Idle")
+    )
+    assert faults(copy) == ["localfile: tests/test_conformance.py does not run TestLocalfile"]
+    file.write_text('"""Nothing."""\n')
+    assert faults(copy) == ["localfile: tests/test_conformance.py does not run TestLocalfile"]

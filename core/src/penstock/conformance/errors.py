@@ -18,7 +18,7 @@ from penstock.conformance.killed import secrets
 from penstock.conformance.once import Once
 from penstock.conformance.oracle import Oracle, Verdict
 from penstock.conformance.piped import CAUSE, CHECK, Other, declared, installed, refused, stays
-from penstock.conformance.records import made
+from penstock.conformance.records import made, values_of
 from penstock.conformance.rig import Rig, given, proved
 from penstock.conformance.waiting import NotInTime, until
 from penstock.contracts.errors import PenstockError
@@ -41,7 +41,7 @@ class Refused:
 
     side: str
     wanted: list[str]
-    bad: list[str]
+    bad: dict[str, bytes]
     first: list[str]
     letters: pa.Table
     last: list[str]
@@ -96,6 +96,10 @@ class ErrorClauses(Once):
             _same(run, run.first, set(run.wanted) - set(run.bad), "arrived")
             rows = run.letters.to_pylist()
             _same(run, _named(rig, run.letters), set(run.bad), "letters")
+            if rig.case.identify is None:
+                originals = sorted(letter["original"] for letter in rows)
+                sent = sorted(run.bad.values())
+                assert originals == sent, f"{run.side}: letters hold other bytes than were sent"
             for letter in rows:
                 assert letter["node"] == CHECK, f"{run.side}: failed at {letter['node']}"
                 assert CAUSE in letter["message"], f"{run.side}: the cause is {letter['message']}"
@@ -209,13 +213,14 @@ def _refused_run(rig: Rig, side: str, name: str, spark: SparkSession) -> Refused
     return Refused(side, wanted, bad, first, table, last, letters.table().num_rows, counts)
 
 
-def _bad(rig: Rig, side: str, oracle: Oracle) -> list[str]:
-    """The ids that must be refused: worked out from what was sent, not from what came."""
+def _bad(rig: Rig, side: str, oracle: Oracle) -> dict[str, bytes]:
+    """What must be refused, by id: worked out from what was sent, not from what came."""
     if rig.case.expected is None or side == "sink":
-        return [record.id for record in made(oracle) if refused(record.value)]
-    rows = rig.read_all()
-    values = [value for batch in rows for value in batch.column("value").to_pylist()]
-    return [id for id, value in zip(rig.ids(rows), values, strict=True) if refused(value)]
+        sent = [(record.id, record.value) for record in made(oracle)]
+    else:
+        rows = rig.read_all()
+        sent = list(zip(rig.ids(rows), values_of(rows), strict=True))
+    return {id: value for id, value in sent if refused(value)}
 
 
 def _named(rig: Rig, letters: pa.Table) -> list[str]:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
 
@@ -56,3 +60,16 @@ def mapped(position: Any, change: Any) -> Any:
     if isinstance(position, list):
         return [mapped(value, change) for value in position]
     return change(position)
+
+
+@contextmanager
+def elsewhere() -> Iterator[None]:
+    """Live in a zone whose clocks were changed just when the suite's records were made."""
+    zone = os.environ.get("TZ")
+    os.environ["TZ"] = "America/New_York"
+    time.tzset()
+    try:
+        yield
+    finally:
+        os.environ.pop("TZ") if zone is None else os.environ.__setitem__("TZ", zone)
+        time.tzset()

@@ -13,7 +13,7 @@ from penstock import registry
 from penstock.conformance.clauses import clause
 from penstock.conformance.gate import ABOUT, sides
 from penstock.conformance.rig import Rig
-from penstock.contracts import CAPABILITIES, CONTRACTS
+from penstock.contracts import CAPABILITIES, CONTRACTS, ENVELOPE, Limit, QueueSource, Sink
 from penstock.contracts.errors import PenstockError
 
 _LOOK = """
@@ -78,7 +78,8 @@ class ShapeClauses:
     @clause("SHP-03", "values pickle, and hold nothing alive")
     def test_shp_03_pickle(self, rig: Rig) -> None:
         """Source and sink are frozen values of options: they pickle, come back equal, cannot be
-        changed, and using them leaves nothing behind in them."""
+        changed, and using them (`check`, a planner, a consumer, a writer) leaves nothing behind in
+        them."""
         for side in ("source", "sink"):
             if getattr(rig.connector, side) is None:
                 continue
@@ -89,6 +90,7 @@ class ShapeClauses:
                 value.check()
             except PenstockError as error:
                 raise AssertionError(f"check() fails on a good place: {error}") from error
+            _used(rig, value)
             assert pickle.dumps(value) == before, f"the {side} holds something after it was used"
             try:
                 value.surely_not_an_option = 1
@@ -114,6 +116,21 @@ class ShapeClauses:
                 text=True,
             )
             assert done.returncode == 0, f"Spark cannot find it: {done.stderr[-500:]}"
+
+
+def _used(rig: Rig, value: Any) -> None:
+    """What a driver and a worker do with a source or a sink, without any rows."""
+    if isinstance(value, Sink):
+        batch = rig.batch(partitions=1)
+        value.begin(batch)
+        value.open(batch, 0, 0, value.accepts(ENVELOPE)).abort()
+        value.discard(batch, [])
+    elif isinstance(value, QueueSource):
+        value.consumer(rig.ctx(), 0).close()
+    else:
+        with rig.planner(value) as planner:
+            start = planner.initial()
+            rig.read(planner.plan(start, planner.latest(start, Limit(rows=1))), value)
 
 
 def where(rig: Rig) -> str:

@@ -1,8 +1,10 @@
 """Broken queue sources."""
 
 import sys
+from datetime import datetime
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from attrs import evolve
 
 from penstock.conformance.reference.folder_source import FolderSource
@@ -140,6 +142,39 @@ class NeverReleases(SocketConsumer):
 @broken("QUE-06", base="sockets")
 class KeepsWhatItReleased(Twisted):
     kind = NeverReleases
+
+
+class CopiesReleases(SocketConsumer):
+    """What was released comes back twice."""
+
+    def receive(self, limit, wait):
+        lease = super().receive(limit, wait)
+        if lease is not None and any(lease.redelivered.to_pylist()):
+            lease.rows = pa.concat_batches([lease.rows, lease.rows])
+            lease.redelivered = pa.concat_arrays([lease.redelivered, lease.redelivered])
+            lease.deliveries = pa.concat_arrays([lease.deliveries, lease.deliveries])
+        return lease
+
+
+@broken("QUE-06", base="sockets")
+class GivesReleasesTwice(Twisted):
+    kind = CopiesReleases
+
+
+class LocalTimes(SocketConsumer):
+    """Takes an instant for a local time, which shows only in another zone."""
+
+    def _envelopes(self, messages):
+        off = datetime.now().astimezone().utcoffset()
+        rows = super()._envelopes(messages)
+        at = rows.schema.get_field_index("event_time")
+        moved = pc.add(rows.column(at), pa.scalar(off, pa.duration("us")))
+        return rows.set_column(at, rows.schema.field(at), moved)
+
+
+@broken("QUE-15", base="sockets")
+class TellsLocalTimes(Twisted):
+    kind = LocalTimes
 
 
 class Fresh(SocketConsumer):

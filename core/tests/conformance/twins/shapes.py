@@ -65,3 +65,10 @@ class HasNoSummary(FolderSource):
 class RemembersItsClient(FolderSource):
     def check(self):
         object.__setattr__(self, "client", "connected")
+
+
+@broken("SHP-03")
+class RemembersItsPlanner(FolderSource):
+    def planner(self, ctx):
+        object.__setattr__(self, "last", "planned")
+        return super().planner(ctx)

@@ -122,6 +122,13 @@ class OneStampForTwo(FolderSource):
             yield stamped(rows, part=pa.repeat("0", rows.num_rows))
 
 
+@broken("SRC-09")
+class StampsFall(FolderSource):
+    def read(self, part):
+        for rows in super().read(part):
+            yield stamped(rows, position=pc.subtract(10**9, rows.column("stamp").field("position")))
+
+
 @broken("SRC-10")
 class StartsOneTooEarly(FolderSource):
     def planner(self, ctx):
