@@ -494,3 +494,25 @@ def test_of_map_entries_with_one_key_the_last_stays():
     rows = AvroCoder(schema=schema).decode(binary(*values)).rows
     assert rows.column(0).to_pylist() == [[("a", 3), ("b", 2)], [("a", 1)], []]
     assert rows.equals(by_fastavro(schema, values))
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"type": "enum", "name": "e", "symbols": 5},
+        {"type": "enum", "name": "e", "symbols": ["\ud800"]},
+        {"type": "record", "name": "i", "fields": [{"name": "\ud800", "type": "int"}]},
+        {"type": "record", "name": "i", "fields": [{"name": 7, "type": "int"}]},
+        {"type": "record", "name": "i", "fields": 7},
+        {"type": 7},
+    ],
+    ids=range(6),
+)
+def test_a_file_whose_schema_is_none_is_an_error_of_its_own(broken):
+    writer = {"type": "record", "name": "r", "fields": [{"name": "a", "type": broken}]}
+    reader = {**writer, "fields": [{"name": "b", "type": "int", "default": 1}]}
+    coder = AvroCoder(schema=reader, framing="container")
+    good = _file(reader, 1, b"\x02")
+    done = coder.decode(binary(good, _file(writer, 1, b"\x00"), good))
+    assert (done.rows.num_rows, [error.row for error in done.errors]) == (2, [1])
+    assert "the schema in the container file" in done.errors[0].message

@@ -1,5 +1,6 @@
 import csv
 import io
+import pickle
 
 import pyarrow as pa
 import pytest
@@ -155,3 +156,16 @@ def test_a_header_quotes_names_as_fields_are_quoted():
     (value,) = coder.encode(rows).values.to_pylist()
     assert value.splitlines()[0] == b'"a,b","say ""x""",plain'
     assert coder.decode(pa.array([value], pa.binary())).rows.to_pylist() == rows.to_pylist()
+
+
+def test_a_samples_schema_travels_without_the_sample(tmp_path):
+    sample = tmp_path / "sample"
+    sample.write_bytes(b"id,name\n1,a\n")
+    coder = CsvCoder(sample=str(sample))
+    assert coder.schema().names == ["id", "name"]
+    narrow = coder.narrowed(["name"])
+    sample.unlink()
+    for each in (coder, narrow):
+        assert pickle.loads(pickle.dumps(each)).schema() == each.schema()
+    with pytest.raises(OptionError, match="sample cannot be read"):
+        CsvCoder(sample=str(sample)).schema()

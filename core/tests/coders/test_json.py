@@ -251,3 +251,16 @@ def test_a_number_that_a_float_cannot_hold_is_an_error(columns):
     values = pa.array([text % b"1.5", text % b"1e300", text % b"-2"], pa.binary())
     done = JsonCoder(schema=columns).decode(values)
     assert (done.rows.num_rows, [error.row for error in done.errors]) == (2, [1])
+
+
+def test_a_samples_schema_travels_without_the_sample(tmp_path):
+    sample = tmp_path / "sample"
+    sample.write_bytes(b'{"id": 1, "name": "a"}\n')
+    coder = JsonCoder(sample=str(sample))
+    assert coder.schema().names == ["id", "name"]
+    narrow = coder.narrowed(["name"])
+    sample.unlink()
+    for each in (coder, narrow):
+        assert pickle.loads(pickle.dumps(each)).schema() == each.schema()
+    with pytest.raises(OptionError, match="sample cannot be read"):
+        JsonCoder(sample=str(sample)).schema()

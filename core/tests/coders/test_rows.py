@@ -3,6 +3,7 @@ import datetime
 import pyarrow as pa
 import pytest
 
+from penstock import registry
 from penstock.coders.json import JsonCoder
 from penstock.coders.rows import decode_rows, decoded_schema, encode_rows
 from penstock.contracts.envelope import UNDECODED, pen, stamps
@@ -58,3 +59,17 @@ def test_rows_that_cannot_be_encoded_are_left_out_and_named():
     assert back.column("value").to_pylist() == [b'{"x":1}', b'{"x":3}']
     assert positions(back) == origin.to_pylist() == [0, 2]
     assert [error.row for error in errors] == [1]
+
+
+@pytest.mark.parametrize("name", ["json", "csv", "xml", "avro"])
+def test_a_value_that_cannot_be_cast_is_an_error_of_its_row(name):
+    coder = registry.coder(name)(schema="id INT, name STRING")
+    given = {"id": [1, 2**40, 3, -(2**40)], "name": ["a", "b", "c", "d"]}
+    done = coder.encode(pa.RecordBatch.from_pydict(given))
+    assert done.values.is_null().to_pylist() == [False, True, False, True]
+    assert [error.row for error in done.errors] == [1, 3]
+    assert "id" in done.errors[0].message
+    assert "int32" in done.errors[0].message
+    assert coder.decode(done.values).rows.column("id").to_pylist() == [1, 3]
+    with pytest.raises(SchemaError, match="missing"):
+        coder.encode(pa.RecordBatch.from_pydict({"id": [1]}))

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Sequence
-from functools import cache
-from pathlib import Path
+from functools import cached_property
 from typing import Any, Literal
 
 import attrs
@@ -16,15 +15,15 @@ import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 
 from penstock.coders.csvwrite import write_rows
+from penstock.coders.groups import encoded
 from penstock.coders.isolate import Suspect, isolate
-from penstock.coders.json import one_schema
+from penstock.coders.json import one_schema, sample_bytes
 from penstock.coders.jsonread import settle
 from penstock.coders.parts import assemble, bytes_of, empty, present, under
 from penstock.coders.pieces import joined
 from penstock.coders.schema import only, parse_schema
 from penstock.coders.text import is_utf8, utf8
 from penstock.contracts.coder import Coder, Decoded, Encoded, RowError
-from penstock.contracts.envelope import conform
 from penstock.contracts.errors import CodecError, OptionError, SchemaError
 from penstock.contracts.options import connector, one_character, option
 
@@ -73,13 +72,20 @@ class CsvCoder(Coder):
         return only(self._whole(), self.only)
 
     def _whole(self) -> pa.Schema:
-        if self._schema is None:
-            return _inferred(str(self.sample), self.delimiter, self.quote)
-        return _flat(parse_schema(self._schema))
+        return _flat(parse_schema(self._schema)) if self.inferred is None else self.inferred
+
+    @cached_property
+    def inferred(self) -> pa.Schema | None:
+        """The sample's schema. Pickled: a worker need not have the file."""
+        if self.sample is None:
+            return None
+        return _inferred(self.sample, self.delimiter, self.quote)
 
     def narrowed(self, columns: Sequence[str]) -> CsvCoder:
         whole: Any = self
-        return attrs.evolve(whole, only=tuple(columns))  # type: ignore[no-any-return]
+        made: CsvCoder = attrs.evolve(whole, only=tuple(columns))
+        made.__dict__["inferred"] = self.inferred
+        return made
 
     def decode(self, values: pa.Array) -> Decoded:
         kept, rows = present(values)
@@ -97,7 +103,9 @@ class CsvCoder(Coder):
         return under(valid, assemble(runs, bad, None, self.schema(), len(text)))
 
     def encode(self, rows: pa.RecordBatch) -> Encoded:
-        rows = conform(rows, self._whole())
+        return encoded(rows, self._whole(), self._written)
+
+    def _written(self, rows: pa.RecordBatch) -> Encoded:
         values = write_rows(rows, self.delimiter, self.quote, self.null)
         if self.header:
             names = rows.schema.names
@@ -236,10 +244,10 @@ def _flat(schema: pa.Schema) -> pa.Schema:
     return schema
 
 
-@cache
 def _inferred(path: str, delimiter: str, quote: str) -> pa.Schema:
+    data = pa.BufferReader(sample_bytes(path))
     parse = pcsv.ParseOptions(delimiter=delimiter, quote_char=quote, newlines_in_values=True)
     try:
-        return parse_schema(pcsv.read_csv(Path(path), parse_options=parse).schema)
+        return parse_schema(pcsv.read_csv(data, parse_options=parse).schema)
     except pa.ArrowInvalid as error:
         raise SchemaError(f"no schema can be inferred from {path}: {error}") from None

@@ -1,4 +1,4 @@
-"""Decoding a batch in groups that need different schemas, and putting the rows back in order."""
+"""Working on a batch in groups of rows, and putting what became of them back in order."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ import numpy.typing as npt
 import pyarrow as pa
 from attrs import evolve
 
+from penstock.coders.isolate import isolate
 from penstock.coders.parts import empty
-from penstock.contracts.coder import Decoded, RowError
-from penstock.contracts.errors import PenstockError
+from penstock.contracts.coder import Decoded, Encoded, RowError
+from penstock.contracts.envelope import conform
+from penstock.contracts.errors import CodecError, PenstockError, SchemaError
 
 Rows = npt.NDArray[np.intp]
 
@@ -73,6 +75,39 @@ def grouped(
         part = values if len(rows) == len(values) else values.take(pa.array(rows))
         parts.append((rows, decode(key, part)))
     return merged(parts, schema, len(values), errors)
+
+
+def encoded(
+    rows: pa.RecordBatch, schema: pa.Schema, encode: Callable[[pa.RecordBatch], Encoded]
+) -> Encoded:
+    """Encode rows in a schema; a row with a value that cannot be cast to it is an error.
+
+    Raises:
+        SchemaError: a column is missing, or of a type that never can be cast.
+    """
+    try:
+        whole = conform(rows, schema)
+    except SchemaError:
+        conform(rows.slice(0, 0), schema)
+    else:
+        return encode(whole)
+
+    def attempt(start: int, stop: int) -> pa.RecordBatch:
+        try:
+            return conform(rows.slice(start, stop - start), schema)
+        except SchemaError as error:
+            raise CodecError(f"{error.message} to {error.expected}") from None
+
+    runs, errors = isolate(rows.num_rows, attempt)
+    bad = np.zeros(rows.num_rows, bool)
+    bad[[error.row for error in errors]] = True
+    kept = np.flatnonzero(~bad)
+    found = pa.Table.from_batches(runs, schema=schema).combine_chunks().to_batches()
+    done = encode(found[0] if found else empty(schema))
+    places = pa.array(np.maximum(np.cumsum(~bad) - 1, 0), mask=bad)
+    errors += [evolve(error, row=int(kept[error.row])) for error in done.errors]
+    errors.sort(key=lambda error: error.row)
+    return Encoded(done.values.take(places), tuple(errors))
 
 
 def refused(schema: pa.Schema, count: int, error: PenstockError) -> Decoded:

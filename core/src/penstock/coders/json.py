@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from penstock.coders import jsonobjects, jsonread
 from penstock.coders.framing import HEADER, registry_ids
-from penstock.coders.groups import grouped, refused
+from penstock.coders.groups import encoded, grouped, refused
 from penstock.coders.isolate import BAD, isolate
 from penstock.coders.jsonschema import json_schema, rendered
 from penstock.coders.jsonwrite import write_rows
@@ -34,7 +34,6 @@ from penstock.coders.schema import holds, is_avro, only, parse_schema
 from penstock.coders.text import is_utf8, utf8
 from penstock.contracts.coder import Coder, Decoded, Encoded, RowError
 from penstock.contracts.compute import pc
-from penstock.contracts.envelope import conform
 from penstock.contracts.errors import CodecError, OptionError, SchemaError
 from penstock.contracts.options import connector, option
 from penstock.contracts.secret import Secret
@@ -113,12 +112,17 @@ class JsonCoder(Coder):
     def _whole(self) -> pa.Schema:
         if self.found is not None:
             return _registered(self.found[1])
-        return _columns(self._schema, self.sample)
+        return parse_schema(self._schema) if self.inferred is None else self.inferred
+
+    @cached_property
+    def inferred(self) -> pa.Schema | None:
+        """The sample's schema. Pickled: a worker need not have the file."""
+        return None if self.sample is None else parse_schema(_inferred(self.sample))
 
     def narrowed(self, columns: Sequence[str]) -> JsonCoder:
         whole: Any = self
         made: JsonCoder = attrs.evolve(whole, only=tuple(columns))
-        made.__dict__["found"] = self.found
+        made.__dict__.update(found=self.found, inferred=self.inferred)
         return made
 
     def decode(self, values: pa.Array) -> Decoded:
@@ -170,7 +174,9 @@ class JsonCoder(Coder):
         return jsonread.read_text(pa.py_buffer(text), schema, len(ends))
 
     def encode(self, rows: pa.RecordBatch) -> Encoded:
-        rows = conform(rows, self.schema())
+        return encoded(rows, self.schema(), self._written)
+
+    def _written(self, rows: pa.RecordBatch) -> Encoded:
         opening, closing = {"record": (b"", b""), "lines": (b"", b"\n"), "array": (b"[", b"]")}[
             self.layout
         ]
@@ -201,9 +207,24 @@ def one_schema(who: str, given: Any, sample: str | None) -> None:
         )
 
 
-@cache
+def sample_bytes(path: str) -> bytes:
+    """A sample's bytes.
+
+    Raises:
+        OptionError: there is no such file to read.
+    """
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise OptionError(
+            f"the sample cannot be read: {error.strerror}",
+            expected="a file on the machine that declares the pipeline",
+            got=path,
+        ) from None
+
+
 def _inferred(path: str) -> pa.Schema:
-    lines = [line for line in Path(path).read_bytes().splitlines() if line.strip()]
+    lines = [line for line in sample_bytes(path).splitlines() if line.strip()]
     try:
         return jsonread.infer(lines)
     except pa.ArrowInvalid as error:
@@ -233,10 +254,6 @@ def _document(given: Any, schema: pa.Schema) -> tuple[str, str | None]:
         return json.dumps(rendered(schema)), None
     title = spec.get("title")
     return given if isinstance(given, str) else json.dumps(spec), title
-
-
-def _columns(given: Any, sample: str | None) -> pa.Schema:
-    return parse_schema(given) if given is not None else parse_schema(_inferred(str(sample)))
 
 
 def read_records(text: pa.Array, schema: pa.Schema) -> Decoded:

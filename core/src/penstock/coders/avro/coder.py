@@ -17,7 +17,7 @@ from penstock.coders.avro.decode import Decoding
 from penstock.coders.avro.encode import encode, record_of
 from penstock.coders.avro.resolve import Plan, resolve
 from penstock.coders.framing import HEADER, registry_ids
-from penstock.coders.groups import grouped, merged, refused
+from penstock.coders.groups import encoded, grouped, merged, refused
 from penstock.coders.parts import empty, present, spans, under
 from penstock.coders.pieces import joined
 from penstock.coders.registry import (
@@ -33,7 +33,6 @@ from penstock.coders.registry import (
 from penstock.coders.schema import parse_schema
 from penstock.coders.writing import signed_varints
 from penstock.contracts.coder import Coder, Decoded, Encoded, RowError
-from penstock.contracts.envelope import conform
 from penstock.contracts.errors import CodecError, OptionError, SchemaError
 from penstock.contracts.options import at_least, connector, option
 from penstock.contracts.secret import Secret
@@ -194,8 +193,10 @@ class AvroCoder(Coder):
         return merged(parts, schema, len(kept), ())
 
     def encode(self, rows: pa.RecordBatch) -> Encoded:
+        return encoded(rows, types.columns(_node(self.text)), self._written)
+
+    def _written(self, rows: pa.RecordBatch) -> Encoded:
         node = _node(self.text)
-        rows = conform(rows, types.columns(node))
         if self.framing == "registry":
             try:
                 number = self.found[0] if self.found is not None else self._own_id(node)

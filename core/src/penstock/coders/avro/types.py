@@ -144,7 +144,10 @@ def parse(given: Any, known: Sequence[Any] = ()) -> Node:
     try:
         for other in known:
             reader.read(loaded(other), "", ())
-        return reader.read(loaded(given), "", ())
+        objects = loaded(given)
+        # Names that are no text (half of a surrogate pair) would fail where columns are made.
+        json.dumps(objects, ensure_ascii=False).encode()
+        return reader.read(objects, "", ())
     except (TypeError, ValueError, AttributeError, RecursionError) as error:
         raise _wrong("cannot be read", "an Avro schema", str(error)) from None
 

@@ -18,7 +18,7 @@ from google.protobuf.message import DecodeError
 
 from penstock.coders.cursors import Buffer, varints, zigzag
 from penstock.coders.framing import HEADER, registry_ids
-from penstock.coders.groups import by_key, grouped, merged, refused
+from penstock.coders.groups import by_key, encoded, grouped, merged, refused
 from penstock.coders.isolate import isolate
 from penstock.coders.parts import assemble, present, under
 from penstock.coders.protobuf import reference
@@ -37,7 +37,6 @@ from penstock.coders.registry import (
 )
 from penstock.coders.writing import signed_varints
 from penstock.contracts.coder import Coder, Decoded, Encoded, RowError
-from penstock.contracts.envelope import conform
 from penstock.contracts.errors import OptionError, SchemaError
 from penstock.contracts.options import connector, option
 from penstock.contracts.secret import Secret
@@ -177,8 +176,10 @@ class ProtobufCoder(Coder):
         return merged(parts, schema, len(buffer.starts), errors)
 
     def encode(self, rows: pa.RecordBatch) -> Encoded:
+        return encoded(rows, pa.schema(list(_plan(*self.found).type)), self._written)
+
+    def _written(self, rows: pa.RecordBatch) -> Encoded:
         message = _plan(*self.found)
-        rows = conform(rows, pa.schema(list(message.type)))
         if self.framing == "none":
             return encode(rows, message)
         files, _ = self.found

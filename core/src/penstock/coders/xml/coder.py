@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from lxml import etree
 
-from penstock.coders.groups import merged
+from penstock.coders.groups import encoded, merged
 from penstock.coders.isolate import isolate
 from penstock.coders.parts import empty, present, spans, under
 from penstock.coders.schema import only, parse_schema
@@ -20,7 +20,6 @@ from penstock.coders.xml.rowpath import row_path
 from penstock.coders.xml.trees import check_xpath, parse, parse_all, plain, xpath
 from penstock.coders.xml.write import write_rows
 from penstock.contracts.coder import Coder, Decoded, Encoded, ObjectCoder, RowError
-from penstock.contracts.envelope import conform
 from penstock.contracts.errors import CodecError, OptionError, SchemaError
 from penstock.contracts.options import connector, option
 from penstock.contracts.transform import Objects, Transform, Type
@@ -166,7 +165,7 @@ class XmlCoder(Coder):
     def encode(self, rows: pa.RecordBatch) -> Encoded:
         schema = self.schema()
         _check_names(schema)
-        return write_rows(conform(rows, schema), self.element)
+        return encoded(rows, schema, lambda whole: write_rows(whole, self.element))
 
 
 def _roots(values: pa.Array) -> tuple[list[Any], list[RowError]]:
