@@ -33,7 +33,7 @@ MODES = {
 
 
 def main(wanted: list[str]) -> None:
-    for name in wanted or ["jms-receive", "jms-send"]:
+    for name in wanted or ["jms-receive", "jms-receive-1", "jms-send"]:
         with Artemis(heap="1g") as broker:
             if name == "jms-send":
                 send(broker)

@@ -1,7 +1,7 @@
 """Queues: our sources and sinks against bare clients on the same broker, in one run.
 
     python -m tests.benchmarks queues [amqp-source] [amqp-source-2] [amqp-sink-confirms]
-                                      [jms-receive] [jms-send] [amqp-memory]
+                                      [amqp-memory] [jms-receive] [jms-receive-1] [jms-send]
 
 Those of JMS are in `jms`. Both sides leave out how they begin: a stream its first batch and all that
 it has received by then, the bare loop its first messages. PENSTOCK_BENCH_ROWS sets how many messages
@@ -35,7 +35,18 @@ WARM = 2
 SIZE = 200
 MOST = 40_000
 """Rows in a batch: about what comes in within a second or two."""
-NAMES = ("amqp-source", "amqp-source-2", "amqp-sink-confirms", "jms-receive", "jms-send")
+NAMES = (
+    "amqp-source",
+    "amqp-source-2",
+    "amqp-sink-confirms",
+    "amqp-memory",
+    "jms-receive",
+    "jms-receive-1",
+    "jms-send",
+)
+FEW, MANY = 50_000, 1_000_000
+"""Messages that wait while the reader's memory is measured."""
+READERS = (b"python_streaming_source_runner", b"penstock.spark.queues.child")
 
 BARE = """
 import json, sys, time, pika
@@ -150,13 +161,14 @@ class Bench:
         writer.mode("append").save()
         return rows / (time.perf_counter() - began)
 
-    def memory(self) -> None:
-        """The reader's peak memory with few and with many messages waiting."""
+    def memory(self, delivery: str) -> None:
+        """Peak memory of the reader and its receivers, with few and with many messages waiting."""
         peaks = {}
-        for rows in (50_000, 1_000_000):
+        for rows in (FEW, MANY):
             queue = self.filled(rows)
             place = self.folder / queue
             given = {"url": self.broker.url, "queue": queue, "checkpoint": str(place)}
+            given["delivery"] = delivery
             stream = self.spark.readStream.format("penstock.amqp").options(**given).load()
             query = (
                 stream.writeStream.format("noop")
@@ -166,18 +178,19 @@ class Bench:
             )
             peak = 0
             while query.isActive:
-                peak = max([peak, *map(_resident, processes.tree(os.getpid()))])
+                peak = max(peak, sum(map(_resident, processes.tree(os.getpid()))))
                 time.sleep(0.2)
             peaks[rows] = round(peak / 2**20, 1)
-        figure = {"bench": "amqp-memory", "reader_peak_mib": peaks, "unit": "MiB"}
+        figure = {"bench": "amqp-memory", "delivery": delivery, "reader_peak_mib": peaks}
+        figure |= {"ratio": round(peaks[MANY] / peaks[FEW], 2), "unit": "peak of many / of few"}
         print(json.dumps(figure), flush=True)
 
 
 def _resident(pid: int) -> int:
-    """The resident bytes of a stream reader's process; 0 for any other."""
+    """The resident bytes of a stream reader or of its receiver; 0 for any other process."""
     try:
         command = Path(f"/proc/{pid}/cmdline").read_bytes()
-        if b"python_streaming_source_runner" not in command:
+        if not any(name in command for name in READERS):
             return 0
         pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     except (FileNotFoundError, ProcessLookupError):
@@ -207,5 +220,6 @@ def amqp(chosen: list[str]) -> None:
             pair = interleaved(bench.written, bench.per_message_confirms, pairs=PAIRS)
             row("amqp-sink-confirms", pair, "messages/s")
         if "amqp-memory" in chosen:
-            bench.memory()
+            bench.memory("optimistic")
+            bench.memory("pessimistic")
         bench.spark.stop()

@@ -16,9 +16,10 @@ from tests.faults.queue_writing import written
 
 @define
 class AmqpPlace:
-    """A durable classic queue."""
+    """A durable queue, classic or quorum."""
 
     broker: RabbitMQ
+    kind: str = "classic"
     queue: str = field(factory=lambda: f"faults-{uuid.uuid4().hex[:8]}")
 
     def fill(self, oracle: Oracle) -> None:
@@ -27,7 +28,8 @@ class AmqpPlace:
 
     def declare(self) -> None:
         connection = self.broker.connection()
-        connection.channel().queue_declare(self.queue, durable=True)
+        arguments = {"x-queue-type": self.kind}
+        connection.channel().queue_declare(self.queue, durable=True, arguments=arguments)
         connection.close()
 
     def sink(self, port: int, **more: str) -> Sink:

@@ -120,6 +120,21 @@ def few(delivery: str) -> Faults:
     )
 
 
+KINDS: dict[str, tuple[tuple[str, ...], tuple[tuple[Callable[["Rig"], None], int], ...]]] = {
+    "driver killed": (("ledger-finished@4",), ()),
+    "worker killed": (("ledger-write@8:worker",), ()),
+    "connections cut": ((), ((connections_cut, 1),)),
+    "reply lost": ((), ((reply_lost, 1),)),
+    "broker killed": ((), ((broker_killed, 2),)),
+}
+
+
+def one(kind: str) -> Faults:
+    """A single fault, so that what it repeats stands against its own bound."""
+    strikes, acts = KINDS[kind]
+    return Faults(strikes, tuple(Disturbance(kind, 300, act, windows) for act, windows in acts))
+
+
 def many(delivery: str, seed: int) -> Faults:
     """Thirty, of every kind, at seeded moments."""
     chance = random.Random(seed)
@@ -161,6 +176,7 @@ class Rig:
     delivery: str
     max_rows: int
     connector: str
+    more: dict[str, str] = field(factory=dict)
     lives: int = field(default=0, init=False)
     _counted: dict[Path, int] = field(factory=dict, init=False)
 
@@ -207,6 +223,7 @@ class Rig:
             "max_spool": str(500 * self.max_rows),  # a few segments: faults meet receivers at work
             "unique_ids": "true" if self.delivery == "pessimistic" else "false",
             "connector": self.connector,
+            **self.more,
         }
         ledger = {"path": str(self.folder / "ledger")}
         spec = {

@@ -25,7 +25,8 @@ from tests.faults.queue_writing import written
 
 pytestmark = [pytest.mark.faults, pytest.mark.server, pytest.mark.timeout(600)]
 
-BATCH = 500
+BATCH = 100
+"""Few rows: a fault may repeat a batch, and thirty of them must be far from all."""
 RUNS = pytest.mark.parametrize(
     ("ids", "faults"),
     [(4_000, 5), pytest.param(20_000, 30, marks=pytest.mark.slow)],
@@ -91,7 +92,7 @@ class Striking:
         due = [fault for moment, fault in self._due if moment <= done]
         self._due = self._due[len(due) :]
         self.struck += len(due)
-        timers = [threading.Timer(self._chance.uniform(0.0, 0.15), fault) for fault in due]
+        timers = [threading.Timer(self._chance.uniform(0.0, 0.05), fault) for fault in due]
         for timer in timers:
             timer.start()
         try:

@@ -9,10 +9,14 @@ from tests.brokers.rabbitmq import RabbitMQ
 from tests.faults.proxy import Proxy
 from tests.faults.queue_amqp import AmqpPlace
 from tests.faults.queue_jms import JmsPlace
-from tests.faults.queue_rig import Rig, few, many
+from tests.faults.queue_rig import KINDS, Rig, few, many, one
 
 pytestmark = [pytest.mark.faults, pytest.mark.server, pytest.mark.spark]
+ROWS = 50
+"""In a batch: few, or the windows that thirty faults may repeat are more than all messages."""
 BOTH = pytest.mark.parametrize("delivery", ["optimistic", "pessimistic"])
+OTHERS = {"amqp": {"kind": "quorum"}, "jms": {"session": "client"}}
+"""The other kind of queue or session."""
 BROKERS = {"amqp": (RabbitMQ, AmqpPlace), "jms": (lambda: Artemis(heap="512m"), JmsPlace)}
 
 
@@ -31,10 +35,11 @@ def broker(connector):
 def rig(tmp_path, penstock_seed, connector, broker):
     _, place = BROKERS[connector]
 
-    def make(delivery, size):
-        oracle, rows = Oracle(size, penstock_seed), max(50, size // 40)
+    def make(delivery, size, kind=None, **more):
+        at = place(broker) if kind is None else place(broker, kind)
         named = f"penstock_{connector}:connector"
-        return Rig(tmp_path, place(broker), proxy, oracle, delivery, rows, named)
+        oracle = Oracle(size, penstock_seed)
+        return Rig(tmp_path, at, proxy, oracle, delivery, ROWS, named, more)
 
     with Proxy(broker.port) as proxy:
         yield make
@@ -48,8 +53,24 @@ def test_a_few_faults_at_named_points_and_beside_them(rig, connector, delivery, 
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_fault_repeats_no_more_than_its_own_bound(rig, connector, kind, judged):
+    judged(f"{connector} optimistic, {kind}", 1, rig("optimistic", 1000).run(one(kind)))
+
+
+@pytest.mark.slow
 @pytest.mark.timeout(1800)
 @BOTH
 def test_thirty_faults(rig, connector, delivery, judged, penstock_seed):
     made, faults = rig(delivery, 20_000), many(delivery, penstock_seed)
     judged(f"{connector} {delivery}", len(faults), made.run(faults))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@BOTH
+def test_thirty_faults_of_the_other_kind(rig, connector, delivery, judged, penstock_seed):
+    other = OTHERS[connector]
+    made, faults = rig(delivery, 20_000, **other), many(delivery, penstock_seed)
+    judged(f"{connector} {delivery}, {next(iter(other.values()))}", len(faults), made.run(faults))

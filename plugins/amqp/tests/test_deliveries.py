@@ -1,6 +1,7 @@
 """What is read from the wire is what pika reads, however the bytes are cut."""
 
 import random
+import struct
 from datetime import UTC, datetime
 
 import pika
@@ -8,6 +9,7 @@ import pytest
 from pika import frame, spec
 
 from penstock_amqp.deliveries import Received, SwiftConnection
+from penstock_amqp.messages import rows_of
 
 NUMBER = 1
 
@@ -87,6 +89,45 @@ def test_any_message_in_any_pieces_is_what_pika_reads(penstock_seed):
     assert [fields(each) for each in taken] == [fields(decoded(*each)) for each in sent]
     assert len(wire.slow) == others
     assert wire.bytes_received == len(data)
+
+
+def nested(depth):
+    inner = b""
+    for _ in range(depth):
+        inner = b"\x01aF" + struct.pack(">L", len(inner)) + inner
+    return inner
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"\x04whenT" + struct.pack(">Q", 1_700_000_000_000_000),  # a year of many digits
+        b"\x04whenT" + struct.pack(">Q", 2**64 - 1),
+        b"\x01a\x00",  # a type that nobody knows
+        b"\x01aS" + struct.pack(">L", 500) + b"short",
+        nested(5000),
+    ],
+)
+def test_headers_that_cannot_be_read_are_kept_as_bytes_and_stop_nobody(raw):
+    properties = struct.pack(">HHQH", 60, 0, 4, 0x2040) + struct.pack(">L", len(raw)) + raw
+    properties += struct.pack(">Q", 7)
+    method = spec.Basic.Deliver(consumer_tag="t", delivery_tag=1, exchange="", routing_key="k")
+    data = frame.Method(NUMBER, method).marshal()
+    data += struct.pack(">BHL", 2, NUMBER, len(properties)) + properties + b"\xce"
+    data += frame.Body(NUMBER, b"body").marshal()
+    wire, taken = Wire(), []
+    wire.watch(NUMBER, taken.append)
+    wire._on_data_available(data)
+    (found,) = taken
+    assert (found.headers, found.timestamp, found.body) == ({"amqp.headers": raw}, 7, b"body")
+
+
+@pytest.mark.parametrize("said", ["abc", "7", -1, 2**63, 1.5, True, None, {"a": 1}])
+def test_a_senders_own_delivery_count_is_not_believed(said):
+    message = Received("t", 1, False, b"k", headers={"x-delivery-count": said})
+    counted = Received("t", 2, True, b"k", headers={"x-delivery-count": 2})
+    assert rows_of([message], {"t": "amqp:q"}, "part")[2] is None
+    assert rows_of([message, counted], {"t": "amqp:q"}, "part")[2].to_pylist() == [1, 3]
 
 
 def test_other_channels_and_other_content_are_left_to_pika():

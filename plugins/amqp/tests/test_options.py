@@ -33,6 +33,28 @@ def test_a_url_is_read_in_all_its_parts():
     assert "p@ss" not in repr(found)
 
 
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("amqp://user:pa/ss@host/", "%2F"),
+        ("amqp://user:12/ss@host/", "%2F"),
+        ("amqp://user:p#ss@host/", "%23"),
+        ("amqp://user:1?ss@host/", "%3F"),
+        ("amqp://user:ss@[host/", "%2F"),
+        ("amqp://user:ss@host:port/", "%2F"),
+        ("amqp://user:ss@host/vhost?heartbeat=5", "heartbeat=5"),
+        ("amqp://user:ss@host/#vhost", "%23"),
+    ],
+)
+def test_a_url_that_cannot_be_read_is_told_without_a_part_of_the_password(url, says):
+    with pytest.raises(OptionError) as caught:
+        AmqpSource(queue="q", url=Secret(url), tls=False).endpoints()
+    assert says in str(caught.value)
+    assert "ss@" not in str(caught.value)
+    assert "pa" not in str(caught.value).replace("password", "")
+    assert caught.value.__context__ is None
+
+
 def test_hosts_are_tried_in_the_order_given():
     source = parse(AmqpSource, {"queue": "q", "hosts": "127.0.0.1:1,127.0.0.1,[::1]:9"})
     assert [(e.host, e.port) for e in source.endpoints()] == [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from typing import Literal
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from attrs import evolve, frozen
 
@@ -136,7 +136,7 @@ class Address(Configured):
 
     def _from_url(self) -> list[Endpoint]:
         assert self.url is not None
-        parts = urlsplit(self.url.reveal())
+        parts, port = _parsed(self.url.reveal())
         if parts.scheme not in ("amqp", "amqps") or not parts.hostname:
             raise OptionError(
                 "the url is not one of AMQP",
@@ -148,7 +148,7 @@ class Address(Configured):
         return [
             Endpoint(
                 host=parts.hostname,
-                port=parts.port or (TLS_PORT if tls else PORT),
+                port=port or (TLS_PORT if tls else PORT),
                 vhost=vhost,
                 user=unquote(parts.username or "guest"),
                 password=unquote(parts.password or "guest"),
@@ -167,6 +167,31 @@ class Address(Configured):
                 Endpoint(host.strip("[]"), int(port), self.vhost, self.user, password, self.tls)
             )
         return found
+
+
+def _parsed(url: str) -> tuple[SplitResult, int | None]:
+    """The url's parts and port; no error says what is in it, for that may be the password."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        parts = port = None
+    rest = "" if parts is None else parts.path + parts.query + parts.fragment
+    if parts is None or ("@" in rest and "@" not in parts.netloc):
+        raise OptionError(
+            "the url cannot be read",
+            expected="amqp://user:password@host:port/vhost",
+            fix="write / ? # @ and : in the user or password as %2F %3F %23 %40 and %3A, or give "
+            "hosts, user and password instead of the url",
+        )
+    if parts.query or parts.fragment:
+        raise OptionError(
+            "the url has settings behind it, which are not read",
+            expected="amqp://user:password@host:port/vhost",
+            got="a ? or # in it",
+            fix="give them as options, such as heartbeat=5; in a vhost write %3F or %23",
+        )
+    return parts, port
 
 
 def _loopback(host: str) -> bool:

@@ -20,11 +20,17 @@ _HEAD = struct.Struct(">BHL")
 _CONTENT = struct.Struct(">HHQH")
 _TAG = struct.Struct(">QB")
 _LONG = struct.Struct(">Q")
+_SIZE = struct.Struct(">L")
 _METHOD, _HEADER, _BODY = 1, 2, 3
 _DELIVER = struct.pack(">HH", 60, 60)
 _END = 0xCE
 _AT_ONCE = 2**16
 """Bytes taken from the socket by one call; pika's own 4 KiB are a dozen small messages."""
+
+UNREADABLE = "amqp.headers"
+"""The header that holds all headers as they came, if they cannot be read."""
+_UNREADABLE = (ValueError, OverflowError, OSError, RecursionError, struct.error, IndexError)
+_UNREADABLE += (pika.exceptions.AMQPError,)
 
 # The properties in the order of their flags, from the highest bit down.
 _TEXTS_BEFORE = ("content_type", "content_encoding")
@@ -166,8 +172,7 @@ def _content(message: Received, data: bytes, at: int) -> int:
     if flags & 0xC000:
         at = _texts(others, _TEXTS_BEFORE, flags, 15, data, at)
     if flags & 0x2000:
-        message.headers, at = table.decode_table(data, at)
-        message.headers = message.headers or None
+        message.headers, at = _table(data, at)
     if flags & 0x1000:
         at += 1  # the delivery mode
     if flags & 0x0800:
@@ -187,6 +192,18 @@ def _content(message: Received, data: bytes, at: int) -> int:
     if others:
         message.others = others
     return int(size)
+
+
+def _table(data: bytes, at: int) -> tuple[dict[str, Any] | None, int]:
+    """The headers; as one of bytes where a sender wrote what Python or pika cannot hold."""
+    end = at + 4 + _SIZE.unpack_from(data, at)[0]
+    try:
+        found, stop = table.decode_table(data, at)
+        if stop == end:
+            return found or None, end
+    except _UNREADABLE:
+        pass  # it is kept as it came
+    return {UNREADABLE: data[at + 4 : end]}, end
 
 
 def _texts(

@@ -132,7 +132,12 @@ def _headers(headers: Sequence[list[tuple[str, bytes | None]] | None]) -> pa.Arr
 
 def _deliveries(messages: Sequence[Received]) -> pa.Int64Array | None:
     """Quorum queues count deliveries in a header that the first delivery does not have."""
-    counts = [(message.headers or {}).get("x-delivery-count") for message in messages]
+    counts = [_count((message.headers or {}).get("x-delivery-count")) for message in messages]
     if all(count is None for count in counts):
         return None
-    return pa.array([1 if count is None else int(count) + 1 for count in counts], pa.int64())
+    return pa.array([1 if count is None else count + 1 for count in counts], pa.int64())
+
+
+def _count(said: Any) -> int | None:
+    """Any sender may write this header too, and anything in it."""
+    return said if type(said) is int and 0 <= said < 2**31 else None
