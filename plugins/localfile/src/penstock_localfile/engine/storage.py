@@ -14,7 +14,6 @@ from attrs import frozen
 
 from penstock_localfile.engine.names import safe
 
-
 Skip = Callable[[bytes], bool]
 """Whether a folder below the root is of no interest."""
 
