@@ -79,7 +79,7 @@ def test_a_file_without_its_marker_is_left_alone(folder):
 
 def test_a_file_listed_before_its_marker_is_not_read_half(folder):
     """The rest of the file and its marker come while the folder is being listed."""
-    _, put, taken = looking(folder, marker=".ready")
+    _, put, _ = looking(folder, marker=".ready")
     put("a", b"half")
     storage, complete = LocalStorage(str(folder)), iter([True])
 

@@ -4,7 +4,8 @@ import pyarrow as pa
 import pytest
 
 from penstock.contracts import Batch, Context, Limit
-from penstock.contracts.errors import ReadError
+from penstock.contracts.envelope import ENVELOPE
+from penstock.contracts.errors import OptionError, ReadError
 from penstock_remotefile.sink import RemoteFileSink
 from penstock_remotefile.source import RemoteFiles
 
@@ -21,6 +22,32 @@ def put(place, name, data):
     fs, root = fsspec.core.url_to_fs(place)
     fs.makedirs(root, exist_ok=True)
     fs.pipe(f"{root}/{name}", data)
+
+
+def test_a_name_that_is_no_text_refuses_its_row_alone(place):
+    sink = RemoteFileSink(url=f"{place}/out", format="files")
+    schema = sink.accepts(ENVELOPE)
+    rows = [{"key": k, "value": b"x"} for k in (b"\xff", b"a", b"a/b")]
+    batch = Batch(Context(query="q", node="n"), 0)
+    writer = sink.open(batch, 0, 0, schema)
+    writer.write(pa.RecordBatch.from_pylist(rows, schema=schema))
+    receipt = writer.close()
+    sink.finish(batch, [receipt])
+    assert [r.rows["key"][0].as_py() for r in receipt.rejected] == [b"\xff"]
+    fs, root = fsspec.core.url_to_fs(place)
+    assert fs.cat(f"{root}/out/a/b") == b"x"
+
+
+def test_an_archive_in_a_store_is_a_prefix_or_a_whole_url(place, tmp_path):
+    with pytest.raises(OptionError, match="no absolute folders"):
+        RemoteFiles(url=f"{place}/in", after="archive", archive="/done")
+    put(place, "in/a", b"1\n")
+    wanted = {"recursive": True, "after": "archive", "archive": f"{place}/in/done"}
+    planner = RemoteFiles(url=f"{place}/in", **wanted).planner(Context(state=str(tmp_path)))
+    end = planner.latest(planner.initial(), Limit())
+    planner.durable(end)
+    assert planner.latest(end, Limit()) == end
+    planner.close()
 
 
 def test_objects_are_read_and_written_once(place, tmp_path):

@@ -10,6 +10,7 @@ from attrs import evolve
 
 from penstock.conformance.waiting import until
 from penstock.contracts import Batch, Context, Limit, Secret
+from penstock.contracts.envelope import ENVELOPE
 from penstock.contracts.errors import (
     DataLossError,
     EphemeralReadError,
@@ -307,6 +308,39 @@ def test_a_folder_that_may_not_be_written_is_told(sshd, folder):
     sink = RemoteFileSink(**options(sshd, blocked, retries=0))
     with pytest.raises(WriteError):
         write(sink, Batch(Context(query="q", node="n"), 0), [b"a"])
+
+
+def test_a_name_that_the_server_cannot_hold_refuses_its_row_alone(sshd, folder, tmp_path):
+    out, away = folder / "out", tmp_path / "away"
+    for made in (out, away, out / "taken"):
+        made.mkdir()
+    (out / "link").symlink_to(away)
+    (out / "lost").symlink_to(tmp_path / "nowhere")
+    (out / "file").write_bytes(b"")
+    sink = RemoteFileSink(**options(sshd, out, format="files"))
+    schema = sink.accepts(ENVELOPE)
+    keys = [b"link/x", b"lost/x", b"taken", b"file/x", b"deep/fine"]
+    rows = [{"key": k, "value": b"x"} for k in keys]
+    batch = Batch(Context(query="q", node="n"), 0)
+    writer = sink.open(batch, 0, 0, schema)
+    writer.write(pa.RecordBatch.from_pylist(rows, schema=schema))
+    receipt = writer.close()
+    sink.finish(batch, [receipt])
+    assert [r.rows["key"][0].as_py() for r in receipt.rejected] == keys[:4]
+    assert (out / "deep" / "fine").read_bytes() == b"x"
+    assert list(away.iterdir()) == []
+
+
+def test_an_archive_inside_the_folder_is_not_read_again_by_sftp(sshd, folder, tmp_path):
+    (folder / "a").write_bytes(b"1\n")
+    wanted = {"recursive": True, "after": "archive", "archive": f"{folder}/x/../done"}
+    (folder / "x").mkdir()
+    planner = RemoteFiles(**options(sshd, folder, **wanted)).planner(Context(state=str(tmp_path)))
+    end = planner.latest(planner.initial(), Limit())
+    planner.durable(end)
+    assert (folder / "done" / "a").exists()
+    assert planner.latest(end, Limit()) == end
+    planner.close()
 
 
 def test_the_pool_bounds_connections_and_reuses_them(sshd, folder):

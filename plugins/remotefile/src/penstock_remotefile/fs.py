@@ -23,7 +23,7 @@ from penstock.contracts.errors import (
     SetupError,
     WriteError,
 )
-from penstock_localfile.engine.names import below, safe, shown
+from penstock_localfile.engine.names import BadName, below, safe, shown
 from penstock_localfile.engine.storage import Entry, Readable, Skip, Storage, Writable
 
 _TIMES = ("mtime", "LastModified", "last_modified", "updated", "created", "modify")
@@ -187,9 +187,25 @@ class FsspecStorage(Storage):
     def keep_times(self, path: bytes, modified: int) -> None:
         """Object stores keep their own times."""
 
+    @property
+    def flat(self) -> bool:
+        """Object stores have no folders."""
+        return self.url.partition("://")[0] in _FLAT
+
+    def admit(self, path: bytes) -> None:
+        """Names are text, and those of folders are taken."""
+        fs, root = self._fs()
+        place = self._at(root, path)
+        with self._writing(path):
+            if not self.flat and fs.isdir(place):
+                raise BadName("a folder has the name that a file is to get", got=shown(path))
+
     @staticmethod
     def _at(root: str, path: bytes) -> str:
-        return root + "/" + safe(path).decode()
+        try:
+            return root + "/" + safe(path).decode()
+        except UnicodeDecodeError:
+            raise BadName("the store has only names in UTF-8", got=shown(path)) from None
 
     @staticmethod
     def _make_folder(fs: Any, place: str) -> None:

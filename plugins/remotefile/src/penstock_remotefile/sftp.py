@@ -18,7 +18,7 @@ from penstock.contracts.errors import (
     ReadError,
     WriteError,
 )
-from penstock_localfile.engine.names import below, safe, shown
+from penstock_localfile.engine.names import BadName, below, safe, shown
 from penstock_localfile.engine.storage import (
     Entry,
     Readable,
@@ -123,6 +123,28 @@ class SftpStorage(Storage):
         attributes = self._look(lambda sftp: sftp.stat(self._at(path)), path)
         mode = attributes.st_mode
         return {} if mode is None else {"mode": f"{mode & 0o777:03o}"}
+
+    def admit(self, path: bytes) -> None:
+        """Look what is there already."""
+        safe(path)
+        complaint = self._look(lambda sftp: self._in_the_way(sftp, path), path)
+        if complaint:
+            raise BadName(complaint, got=shown(path))
+
+    def _in_the_way(self, sftp: paramiko.SFTPClient, path: bytes) -> str:
+        mode = _mode(sftp, self._at(path))
+        if mode is not None and stat_module.S_ISDIR(mode):
+            return "a folder has the name that a file is to get"
+        folder = path.rpartition(b"/")[0]
+        while folder and (mode := _mode(sftp, self._at(folder))) is None:
+            folder = folder.rpartition(b"/")[0]
+        if not folder:
+            return ""
+        if not stat_module.S_ISDIR(mode or 0):
+            return "a file is where a folder would be needed"
+        root, real = sftp.normalize(self._at(b"")), sftp.normalize(self._at(folder))
+        out = posixpath.commonpath([root, real]) != root
+        return "a link on the way leads out of the folder" if out else ""
 
     def create(self, path: bytes, facts: Mapping[str, str] | None = None) -> Writable:
         """Write a new file."""
@@ -272,6 +294,17 @@ class SftpStorage(Storage):
                     ) from error
             time.sleep(min(0.2 * 2**attempt, 5.0))
         raise AssertionError("not reached")
+
+
+def _mode(sftp: paramiko.SFTPClient, place: bytes) -> int | None:
+    """What kind of thing is there; None: nothing."""
+    try:
+        return sftp.stat(place).st_mode or 0
+    except FileNotFoundError:
+        try:
+            return sftp.lstat(place).st_mode or 0  # a link to nothing
+        except FileNotFoundError:
+            return None
 
 
 def _replace(sftp: paramiko.SFTPClient, source: bytes, target: bytes) -> None:

@@ -13,7 +13,7 @@ from attrs import frozen
 
 from penstock.contracts.points import reached
 from penstock_localfile.engine.ledger import Ledger, Logged
-from penstock_localfile.engine.names import shown
+from penstock_localfile.engine.names import shown, suffixed
 from penstock_localfile.engine.storage import Storage
 
 log = logging.getLogger("penstock.localfile")
@@ -72,13 +72,13 @@ class Afterwards:
             storage.remove(path)
         elif self.action == "rename":
             suffix = self.suffix.encode()
-            target = path + suffix
+            target = suffixed(path, suffix)
             if storage.stat(target) is not None:  # an earlier file of this name is there already
-                target = path + _numbered(file) + suffix
+                target = suffixed(path, _numbered(file) + suffix)
             storage.rename(path, target)
         else:
             to = storage.beside(self.archive)
-            target = path if to.stat(path) is None else path + _numbered(file)
+            target = path if to.stat(path) is None else suffixed(path, _numbered(file))
             storage.rename(path, target, to=to)
 
 

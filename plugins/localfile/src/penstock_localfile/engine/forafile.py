@@ -6,9 +6,11 @@ the same batch and by the same manifest as its good neighbours.
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import json
 import os
+import string
 import traceback
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
@@ -21,9 +23,10 @@ from attrs import field, frozen
 from penstock.contracts import Batch, Receipt, Rejected, Writer
 from penstock.contracts.envelope import column
 from penstock.contracts.errors import OptionError, SchemaError, WriteError
-from penstock_localfile.engine.names import safe, shown, unshown
-from penstock_localfile.engine.publishing import Published, Publisher
+from penstock_localfile.engine.names import BadName, safe, shown, suffixed, unshown
+from penstock_localfile.engine.publishing import HOME, Published, Publisher
 from penstock_localfile.engine.routing import filled
+from penstock_localfile.engine.storage import read_whole
 
 FACTS = ("path", "folder", "name", "stem", "ext")
 Convert = Callable[[bytes], bytes | Iterable[bytes]]
@@ -84,7 +87,7 @@ class Conversion:
         """The output's path.
 
         Raises:
-            WriteError: it would leave the root.
+            BadName: it would leave the root.
         """
         folder, _, name = key.rpartition(b"/")
         stem, ext = os.path.splitext(name)
@@ -99,15 +102,32 @@ class Conversion:
         return safe(filled(self.template, **decoded).encode("utf-8", "surrogateescape"))
 
     def run(self, data: bytes) -> list[bytes]:
-        """The pieces of the output."""
+        """The pieces of the output.
+
+        Raises:
+            TypeError: the function gives something else than bytes.
+        """
         if not self.convert:
             return [data]
         made = function(self.convert)(data)
-        return [made] if isinstance(made, bytes) else list(made)
+        pieces = [made] if isinstance(made, bytes | bytearray | memoryview | str) else list(made)
+        for piece in pieces:
+            if not isinstance(piece, bytes | bytearray | memoryview):
+                raise TypeError(
+                    f"{self.convert} must give bytes, or pieces of bytes, not {type(piece).__name__}"
+                )
+        return [bytes(piece) for piece in pieces]
+
+    @property
+    def forgets(self) -> bool:
+        """Whether two inputs may have one output name: the template leaves out part of theirs."""
+        used = {name for _, name, _, _ in string.Formatter().parse(self.template)}
+        whole = "name" in used or {"stem", "ext"} <= used
+        return not ("path" in used or ("folder" in used and whole))
 
 
 class BadFile(WriteError):
-    """A file that its source could not expand."""
+    """A file that its source could not expand, or hold."""
 
 
 @frozen
@@ -135,6 +155,7 @@ class FilesWriter(Writer):
         self._partition = partition
         self._attempt = attempt
         self._made: list[Published] = []
+        self._finals: set[bytes] = set()
         self._rejected: list[Rejected] = []
         self._rows = 0
 
@@ -148,19 +169,12 @@ class FilesWriter(Writer):
             zip(keys, rows.column("value"), moments, strict=True)
         ):
             modified = (moment or 0) * 1000 if self._conversion.keep_times else 0
-            try:
-                if key is None or value.as_py() is None:
-                    raise WriteError("a row without a key or a value names no file")
-                target = self._conversion.target(key)
-            except WriteError as error:
-                self._rejected.append(Rejected(rows.slice(at, 1), [str(error)]))
-                continue
             facts = {n: v for n, v in headers[at].items() if n == "mode" or n.startswith("meta.")}
             kept = _Kept(modified, facts if self._conversion.keep_metadata else {})
-            if "error" in headers[at]:
-                self._fail(key, value.as_py(), kept, BadFile(headers[at]["error"]))
-            else:
-                self._one(target, key, value.as_py(), kept)
+            try:
+                self._one(key, value.as_py(), kept, headers[at].get("error"))
+            except BadName as error:
+                self._rejected.append(Rejected(rows.slice(at, 1), [str(error)]))
 
     def _headers(self, rows: pa.RecordBatch) -> list[dict[str, str]]:
         headers = column(rows, "headers")
@@ -171,7 +185,14 @@ class FilesWriter(Writer):
             for some in headers.to_pylist()
         ]
 
-    def _one(self, target: bytes, key: bytes, data: bytes, kept: _Kept) -> None:
+    def _one(self, key: bytes | None, data: bytes | None, kept: _Kept, wrong: str | None) -> None:
+        if key is None or (data is None and wrong is None):
+            raise BadName("a row without a key or a value names no file")
+        target = self._free(self._conversion.target(key))
+        owner = self._owned(target, key) if self._conversion.forgets else None
+        if data is None or wrong is not None:
+            self._fail(key, data, kept, BadFile(wrong or ""))
+            return
         try:
             pieces = self._conversion.run(data)
         except OptionError:
@@ -180,12 +201,42 @@ class FilesWriter(Writer):
             self._fail(key, data, kept, error)
             return
         self._put(target, pieces, kept)
+        if owner is not None:
+            self._put(owner, [key], _Kept())
         self._rows += 1
 
-    def _fail(self, key: bytes, data: bytes, kept: _Kept, error: Exception) -> None:
+    def _free(self, final: bytes) -> bytes:
+        """A name that a file can get, and that no other row of this task asks for."""
+        self._publisher.storage.admit(safe(final))
+        if final in self._finals:
+            raise BadName(
+                "another row of this batch names the same file",
+                got=shown(final),
+                fix="let file_name tell inputs apart: {path}, or {folder} and {name}",
+            )
+        return final
+
+    def _owned(self, target: bytes, key: bytes) -> bytes:
+        """Where it is kept of which input an output is; only that one may replace it."""
+        storage = self._publisher.storage
+        digest = hashlib.blake2b(target, digest_size=16).hexdigest()
+        owner = HOME + f"/owners/{digest[:2]}/{digest}".encode()
+        if not self._batch.overwrite and storage.stat(target) and storage.stat(owner):
+            first = read_whole(storage, owner)
+            if first != key:
+                raise BadName(
+                    "the file of another input has this name",
+                    expected=f"{shown(target)} from {shown(first)}",
+                    got=shown(key),
+                    fix="let file_name tell inputs apart: {path}, or {folder} and {name}",
+                )
+        return owner
+
+    def _fail(self, key: bytes, data: bytes | None, kept: _Kept, error: Exception) -> None:
         if not self._conversion.errors:
             raise error
-        place = self._conversion.errors.encode() + b"/" + key
+        place = self._free(self._conversion.errors.encode() + b"/" + key)
+        beside = self._free(suffixed(place, b".error.json"))
         report = {
             "file": shown(key),
             "kind": type(error).__name__,
@@ -194,8 +245,9 @@ class FilesWriter(Writer):
             "batch": self._batch.key,
             "at": datetime.now(UTC).isoformat(timespec="seconds"),
         }
-        self._put(safe(place), [data], kept)
-        self._put(safe(place + b".error.json"), [json.dumps(report, indent=1).encode()], _Kept())
+        if data is not None:
+            self._put(place, [data], kept)
+        self._put(beside, [json.dumps(report, indent=1).encode()], _Kept())
         self._rows += 1
 
     def _put(self, final: bytes, pieces: list[bytes], kept: _Kept) -> None:
@@ -204,6 +256,7 @@ class FilesWriter(Writer):
         # A new version of an input replaces the output of the old one.
         made = Published(shown(temporary), shown(final), 1, size, kept.modified, replace=True)
         self._made.append(made)
+        self._finals.add(final)
         out = self._publisher.storage.create(temporary, kept.facts)
         try:
             for piece in pieces:

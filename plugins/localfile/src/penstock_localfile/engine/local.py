@@ -14,7 +14,7 @@ from typing import BinaryIO
 from attrs import frozen
 
 from penstock.contracts.errors import DataLossError, ReadError, WriteError
-from penstock_localfile.engine.names import below, safe, shown
+from penstock_localfile.engine.names import BadName, below, safe, shown
 from penstock_localfile.engine.storage import (
     Entry,
     Readable,
@@ -119,9 +119,20 @@ class LocalStorage(Storage):
         except FileNotFoundError:
             return {}
 
+    def admit(self, path: bytes) -> None:
+        """Look what is there already."""
+        place = self._inside(path, BadName)
+        if os.path.isdir(place):
+            raise BadName("a folder has the name that a file is to get", got=shown(path))
+        above = os.path.dirname(place)
+        while not os.path.lexists(above) and above != os.path.dirname(above):
+            above = os.path.dirname(above)
+        if not os.path.isdir(above):
+            raise BadName("a file is where a folder would be needed", got=shown(path))
+
     def create(self, path: bytes, facts: Mapping[str, str] | None = None) -> Writable:
         """Write a new file."""
-        place, mode = self._at(path), permissions(facts)
+        place, mode = self._inside(path), permissions(facts)
         try:
             os.makedirs(os.path.dirname(place), exist_ok=True)
             file = open(place, "wb")  # noqa: SIM115
@@ -142,7 +153,7 @@ class LocalStorage(Storage):
 
     def rename(self, old: bytes, new: bytes, *, to: Storage | None = None) -> None:
         """Give a file another name."""
-        target = (to if isinstance(to, LocalStorage) else self)._at(new)
+        target = (to if isinstance(to, LocalStorage) else self)._inside(new)
         folder = os.path.dirname(target)
         try:
             os.makedirs(folder, exist_ok=True)
@@ -187,6 +198,14 @@ class LocalStorage(Storage):
     def keep_times(self, path: bytes, modified: int) -> None:
         """Set a file's modification time."""
         os.utime(self._at(path), ns=(modified, modified))
+
+    def _inside(self, path: bytes, kind: type[WriteError] = WriteError) -> bytes:
+        """Where a file may be made: no link on the way leads out of the root."""
+        place = self._at(path)
+        root = os.path.realpath(os.fsencode(self.root))
+        if os.path.commonpath([os.path.realpath(os.path.dirname(place)), root]) != root:
+            raise kind("a link on the way leads out of the folder", got=shown(path))
+        return place
 
     def _at(self, path: bytes) -> bytes:
         return os.path.join(os.fsencode(self.root), safe(path))

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from functools import lru_cache
 
 from penstock.contracts.errors import OptionError, WriteError
 
+LONGEST = 255
 _GLOB = re.compile(rb"[*?\[{]")
+
+
+class BadName(WriteError):
+    """A file cannot get this name: the row that asks for it is refused, not its neighbours."""
 
 
 def shown(path: bytes) -> str:
@@ -44,7 +50,7 @@ def safe(path: bytes) -> bytes:
     """The path, if it stays below its root.
 
     Raises:
-        WriteError: it is absolute, climbs out, is empty, holds NUL, or has a name over 255 bytes.
+        BadName: it is absolute, climbs out, is empty, holds NUL, or has a name over 255 bytes.
     """
     complaint = None
     names = path.split(b"/")
@@ -54,15 +60,27 @@ def safe(path: bytes) -> bytes:
         complaint = "an absolute path"
     elif any(name in (b"", b".", b"..") for name in names):
         complaint = "a path that is not plain"
-    elif any(len(name) > 255 for name in names):
+    elif any(len(name) > LONGEST for name in names):
         complaint = "a name longer than 255 bytes"
     if complaint is not None:
-        raise WriteError(
+        raise BadName(
             f"a file name is refused: {complaint}",
             expected="names below the root, joined by /",
             got=shown(path[:300]),
         )
     return path
+
+
+def suffixed(path: bytes, suffix: bytes) -> bytes:
+    """The path with a suffix; a name that gets too long is cut, and a hash tells it apart."""
+    folder, cut, name = path.rpartition(b"/")
+    if len(name) + len(suffix) <= LONGEST:
+        return path + suffix
+    tail = b"~" + hashlib.blake2b(name, digest_size=8).hexdigest().encode() + suffix
+    end = LONGEST - len(tail)
+    while end and name[end] & 0xC0 == 0x80:  # not within a character
+        end -= 1
+    return folder + cut + name[:end] + tail
 
 
 def below(root: str, folder: str) -> str | None:

@@ -103,7 +103,8 @@ class FileOptions(Configured):
         default="stop",
         doc="whole: a compressed file that cannot be expanded is an error and stops the query, or "
         "is passed on as it came with the reason in the header `error`, which format=files "
-        "takes for a bad file.",
+        "takes for a bad file. So is one above max_record_bytes, without its content; with "
+        "after=delete, which would lose it, it stops the query.",
     )
     metadata: bool = option(
         default=False,
@@ -174,7 +175,8 @@ class FileOptions(Configured):
 
             return XmlFormat(*common, self.row, dict(self.namespaces))
         if self.format == "whole":
-            return WholeFormat(*common, self.metadata, self.broken == "pass")
+            stays = self.after != "delete"
+            return WholeFormat(*common, self.metadata, self.broken == "pass", stays)
         if self.format == "text":
             return TextLinesFormat(*common, trusted=self.utf8 == "trust")
         return LinesFormat(*common)

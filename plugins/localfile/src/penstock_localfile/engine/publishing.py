@@ -116,7 +116,7 @@ class Publisher:
             return
         files = [Published(**f) for receipt in receipts for f in receipt.payload.get("files", [])]
         finals = [unshown(file.final) for file in files]
-        _refuse_twins(finals)
+        _refuse_twins(files, flat=self.storage.flat)
         replaced = self._visible() if batch.overwrite else []
         if not batch.overwrite:
             self._refuse_overwriting([unshown(f.final) for f in files if not f.replace])
@@ -258,13 +258,25 @@ def _digits(batch: Batch) -> bytes:
     return f"{batch.number:012d}".encode()
 
 
-def _refuse_twins(finals: list[bytes]) -> None:
+def _refuse_twins(files: Sequence[Published], *, flat: bool) -> None:
+    finals = [safe(unshown(file.final)) for file in files]
     seen: set[bytes] = set()
-    for final in finals:
-        if safe(final) in seen:
+    for file, final in zip(files, finals, strict=True):
+        if final in seen:
             raise WriteError(
                 "two files of one batch would get the same name",
-                got=shown(final),
-                fix="put {partition} and, when rolling, {roll} into file_name",
+                got=file.final,
+                fix="let file_name tell inputs apart: {path}, or {folder} and {name}"
+                if file.replace
+                else "put {partition} and, when rolling, {roll} into file_name",
             )
         seen.add(final)
+    for final in [] if flat else finals:
+        folder = final
+        while folder := folder.rpartition(b"/")[0]:
+            if folder in seen:
+                raise WriteError(
+                    "one file of a batch would get the name of another one's folder",
+                    got=f"{shown(folder)}, and {shown(final)}",
+                    fix="let file_name tell them apart, as {path}.out does",
+                )

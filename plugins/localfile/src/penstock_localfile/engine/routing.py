@@ -50,13 +50,15 @@ class Layout:
             raise SchemaError("every column names a folder, and none is left to write")
         return pa.schema(left)
 
-    def folders(self, rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """The rows of each folder, in the order of first appearance."""
+    def folders(
+        self, rows: pa.RecordBatch
+    ) -> Iterator[tuple[str, pa.RecordBatch, pa.BooleanArray | None]]:
+        """What each folder gets, and which rows that are (None: all); by first appearance."""
         keys = [_texts(rows.column(name)) for name in self.partition_by]
         if self.bucket_by:
             keys.append(self._bucket(rows))
         if not keys:
-            yield "", rows
+            yield "", rows, None
             return
         names = [*self.partition_by, *(["bucket"] if self.bucket_by else [])]
         marked = [pc.fill_null(key, "\0") for key in keys]
@@ -65,7 +67,8 @@ class Layout:
         for index, joined in enumerate(together.dictionary.to_pylist()):
             values = joined.split("\1")
             folder = "/".join(f"{n}={_escaped(v)}" for n, v in zip(names, values, strict=True))
-            yield folder + "/", body.filter(pc.equal(together.indices, index))
+            chosen = pc.equal(together.indices, index)
+            yield folder + "/", body.filter(chosen), chosen
 
     def _bucket(self, rows: pa.RecordBatch) -> pa.Array:
         marked = [pc.fill_null(_texts(rows.column(name)), "\0") for name in self.bucket_by]

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from attrs import frozen
 
+from penstock_localfile.engine.names import safe
 
 Skip = Callable[[bytes], bool]
 """Whether a folder below the root is of no interest."""
@@ -68,6 +69,9 @@ class Storage(ABC):
     open_at_once: int = 100
     """How many files one task may write at a time."""
 
+    flat: bool = False
+    """Whether a file and a folder may have the same name, as in an object store."""
+
     @property
     @abstractmethod
     def origin(self) -> str:
@@ -102,6 +106,15 @@ class Storage(ABC):
     def facts(self, path: bytes) -> dict[str, str]:
         """What the system keeps beside a file's content: `mode` in octal, `meta.` and a name."""
         return {}
+
+    def admit(self, path: bytes) -> None:
+        """See that a file could get this name here. Called before anything is decided.
+
+        Raises:
+            BadName: it could not: the system has no such names, a folder has it, a file is where
+                a folder would be needed, or a link on the way leads out of the root.
+        """
+        safe(path)
 
     def create(self, path: bytes, facts: Mapping[str, str] | None = None) -> Writable:
         """Write a new file, making the folders above it; `close` makes it durable.

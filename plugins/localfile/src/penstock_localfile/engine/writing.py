@@ -13,7 +13,7 @@ from attrs import define, frozen
 from penstock.contracts import Batch, Receipt, Rejected, Writer
 from penstock.contracts.errors import WriteError
 from penstock_localfile.engine.encodings import Counting, Encoding, Sheet, packing
-from penstock_localfile.engine.names import safe, shown, unshown
+from penstock_localfile.engine.names import BadName, safe, shown, unshown
 from penstock_localfile.engine.packed import ENDINGS, Packed
 from penstock_localfile.engine.publishing import Published, Publisher, short_id
 from penstock_localfile.engine.routing import Layout, filled
@@ -85,8 +85,13 @@ class ShareWriter(Writer):
 
     def write(self, rows: pa.RecordBatch) -> None:
         """Encode and write."""
-        for folder, share in self._style.layout.folders(rows):
-            file = self._at(folder, share.schema)
+        for folder, share, chosen in self._style.layout.folders(rows):
+            try:
+                file = self._at(folder, share.schema)
+            except BadName as error:
+                given = rows if chosen is None else rows.filter(chosen)
+                self._rejected.append(Rejected(given, [str(error)] * given.num_rows))
+                continue
             rejected = file.sheet.write(share)
             bad = 0
             if rejected is not None:
@@ -123,10 +128,10 @@ class ShareWriter(Writer):
             return found
         if len(self._open) >= self._publisher.storage.open_at_once:
             self._complete(next(iter(self._open)))
-        roll = self._rolls.get(folder, 0)
-        self._rolls[folder] = roll + 1
-        style = self._style
+        style, roll = self._style, self._rolls.get(folder, 0)
         final = style.final(folder, self._batch, self._partition, roll)
+        self._publisher.storage.admit(final)
+        self._rolls[folder] = roll + 1
         temporary = self._temporary()
         file = self._publisher.storage.create(temporary)
         counting = Counting(file)

@@ -123,10 +123,12 @@ class WholeFormat(Format):
     Attributes:
         metadata: Headers hold what the system keeps beside the file, too.
         passes: A file that cannot be expanded is passed on as it came, the reason in a header.
+        stays: A file that is too large to be passed on is not lost: it is not deleted after it.
     """
 
     metadata: bool = False
     passes: bool = False
+    stays: bool = True
     single = True
 
     def read(self, storage: Storage, piece: Range) -> Iterator[pa.RecordBatch]:
@@ -139,15 +141,16 @@ class WholeFormat(Format):
                     return
                 value = whole(content, piece.file, self.longest)
             except ReadError as error:
-                lost = isinstance(error, DataLossError | EphemeralReadError | TooLarge)
-                if lost or not self.passes:
+                if isinstance(error, DataLossError | EphemeralReadError) or not self.passes:
                     raise
                 yield self._row(storage, piece.file, self._raw(storage, piece.file), "", error)
                 return
             yield self._row(storage, piece.file, value, inside)
 
-    def _raw(self, storage: Storage, file: Logged) -> bytes:
-        """A file that cannot be expanded, as it is."""
+    def _raw(self, storage: Storage, file: Logged) -> bytes | None:
+        """A file that cannot be expanded, as it is; None: it is too large for that."""
+        if file.entry.size > self.longest and self.stays:
+            return None
         with evolve(self.expanding, how="none").opened(storage, file) as content:
             return whole(content, file, self.longest)
 
@@ -155,7 +158,7 @@ class WholeFormat(Format):
         self,
         storage: Storage,
         file: Logged,
-        value: bytes,
+        value: bytes | None,
         inside: str,
         error: ReadError | None = None,
     ) -> pa.RecordBatch:
@@ -189,7 +192,8 @@ def whole(content: Readable, file: Logged, longest: int) -> bytes:
             raise TooLarge(
                 f"a file is larger than {longest} bytes",
                 got=f"{shown(file.entry.path)}, {file.entry.size} bytes",
-                fix="raise max_record_bytes, or read it with format=lines",
+                fix="raise max_record_bytes, read it with format=lines, or pass it on as a bad file: "
+                "broken=pass, with another after than delete",
             )
         pieces.append(data)
     return b"".join(pieces)
