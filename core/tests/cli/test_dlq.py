@@ -1,4 +1,4 @@
-"""`penstock dlq` as a user types it, over letters that no Spark is needed for."""
+"""`penstock dlq` as a user types it; only a replay needs Spark."""
 
 import json
 
@@ -8,9 +8,13 @@ from click.testing import CliRunner
 
 from penstock.cli import main
 from penstock.contracts.envelope import ERROR, PEN_FIELD, TIMESTAMP, pen
+from penstock.pipeline.document import from_yaml
+from penstock.pipeline.work import one_row
 from penstock.spark.checkpoint import Checkpoint
 from penstock.spark.deadletters import DeadLetters
 from penstock.spark.letters import Letters
+
+GOT = one_row(pa.RecordBatch.from_pydict({"n": [7], "word": ["a\u00df"], "event_time": [None]}))
 
 
 @pytest.fixture
@@ -26,7 +30,7 @@ def checkpoint(tmp_path):
     nothing = dict.fromkeys(ERROR.names)
     errors = [
         nothing | {"node": "enrich", "kind": "ValueError", "message": "odd", "original": b"one"},
-        nothing | {"node": "out", "kind": "Rejected", "message": "too long"},
+        nothing | {"node": "out", "kind": "Rejected", "message": "too long", "input": GOT},
     ]
     meta = pen(2, error=pa.array(errors, ERROR), id=pa.array(["a", "b"]))
     schema = pa.schema([pa.field("event_time", TIMESTAMP), PEN_FIELD])
@@ -62,6 +66,46 @@ def test_one_letter_is_shown_in_full(run, checkpoint):
     assert "message: odd" in shown
     assert "original: one" in shown
     assert json.loads(run("show", "--checkpoint", checkpoint, name, "--json").stdout)["id"] == "a"
+
+
+def test_a_letter_without_its_bytes_says_why_and_shows_what_the_node_got(run, checkpoint):
+    listed = json.loads(run("list", "--checkpoint", checkpoint, "--json").stdout)
+    shown = run("show", "--checkpoint", checkpoint, listed[1]["letter"]).stdout
+    assert "original: not known at this node: a step that Spark runs comes before it" in shown
+    assert 'input: {"n": 7, "word": "a\u00df"}' in shown
+
+
+def pipeline_file(tmp_path, customer):
+    file = tmp_path / "orders.yaml"
+    file.write_text(f"""\
+name: orders
+source: {{generator: {{rows: 20, seed: 7}}}}
+steps:
+  - decode: {{json: {{schema: "id long, customer string"}}}}
+  - where: id < 3
+  - cast: {{columns: {{customer: {customer}}}}}
+sink: {{localfile: {{path: {tmp_path / "out"}}}}}
+""")
+    return file
+
+
+@pytest.mark.spark
+def test_letters_are_replayed_through_the_mended_pipeline(run, spark, tmp_path):
+    place = tmp_path / "state"
+    from_yaml(pipeline_file(tmp_path, "long")).run(checkpoint=place, spark=spark)
+    assert len(json.loads(run("list", "--checkpoint", place, "--json").stdout)) == 3
+    again = run("replay", "--checkpoint", place, tmp_path / "orders.yaml")
+    assert again.stdout == "3 replayed, 3 failed again\n", again.output
+
+    mended = pipeline_file(tmp_path, "string")
+    other = run("replay", "--checkpoint", place, mended, "--node", "where", "--json")
+    assert json.loads(other.stdout) == {"replayed": 0, "failed": 0}
+    done = run("replay", "--checkpoint", place, mended)
+    assert (done.exit_code, done.stdout) == (0, "3 replayed, 0 failed again\n"), done.output
+    files = [f for f in (tmp_path / "out").iterdir() if f.is_file() and f.name[0] not in "._"]
+    written = [json.loads(line) for file in files for line in file.read_text().splitlines()]
+    assert sorted(order["id"] for order in written) == [0, 1, 2]
+    assert "no dead letters wait" in run("list", "--checkpoint", place).stdout
 
 
 def test_a_letter_that_is_not_there_is_an_error_that_says_where_to_look(run, checkpoint):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,6 +44,10 @@ def dlq() -> None:
 
 _CHECKPOINT = click.option("--checkpoint", required=True, help="The pipeline's checkpoint.")
 _STATE = click.option("--state", help="Its state folder, if it has one of its own.")
+_NO_BYTES = (
+    "not known at this node: a step that Spark runs comes before it, or the source gives columns; "
+    "a replay needs only the input"
+)
 
 
 @dlq.command("list")
@@ -77,18 +82,23 @@ def list_letters(checkpoint: str, state: str | None, node: str | None, as_json: 
 @click.argument("letter")
 @json_option
 def show(checkpoint: str, state: str | None, letter: str, as_json: bool) -> None:
-    """Show one dead LETTER in full: its bytes, its stamp, its traceback."""
+    """Show one dead LETTER in full: its bytes, its stamp, its traceback, what its node got."""
     from penstock.connectors.stdout import _jsonable
+    from penstock.pipeline.work import read_row
 
     found = _letters(checkpoint, state).show(letter)
     if as_json:
         emit_json({k: _jsonable(v) if isinstance(v, bytes) else v for k, v in found.items()})
         return
+    if found["original"] is None:
+        found["original"] = _NO_BYTES
+    if found["input"] is not None:
+        [got] = read_row(found["input"]).to_pylist()
+        own = {name: value for name, value in got.items() if name not in ("_pen", "event_time")}
+        found["input"] = json.dumps(own, default=_jsonable, ensure_ascii=False)
     for name, value in found.items():
-        if name == "input" or value is None:
-            continue
-        text = _jsonable(value) if isinstance(value, bytes) else str(value)
-        click.echo(f"{name}: {text}")
+        if value is not None:
+            click.echo(f"{name}: {_jsonable(value) if isinstance(value, bytes) else value}")
 
 
 @dlq.command()
