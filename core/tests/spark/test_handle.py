@@ -1,6 +1,8 @@
 """What a handle says of a running pipeline, and what listeners are told of it."""
 
 import json
+import threading
+from datetime import datetime
 
 import pytest
 
@@ -9,6 +11,7 @@ from penstock import registry
 from penstock.conformance.waiting import until
 from penstock.contracts.errors import PenstockError
 from penstock.registry import hookimpl
+from penstock.spark.drain import Drain
 
 pytestmark = pytest.mark.spark
 ORDERS = "id long, customer string, total double"
@@ -113,3 +116,49 @@ def test_lag_and_rates_are_what_the_source_and_the_clock_say(spark, tmp_path):
         node = progress["nodes"][name]
         assert max(node["in"], node["out"]) == 1000
         assert node["rate"] == pytest.approx(1000 / progress["seconds"])
+
+
+def test_a_batch_holds_no_more_bytes_than_the_pipeline_allows(spark, tmp_path, listener):
+    flow = pen.pipeline("orders").source("generator", rows=100, format="bytes", size=100)
+    flow = flow.limits(max_bytes=4000)
+    flow = flow.sink("localfile", name="out", path=str(tmp_path / "out"))
+    flow.run(checkpoint=tmp_path / "state", spark=spark)
+    assert [told[3] for told in listener.told if told[0] == "batch_done"] == [40, 40, 20]
+
+
+def test_batches_of_an_endless_pipeline_begin_no_more_often_than_max_wait(spark, tmp_path):
+    flow = orders(tmp_path, rate=1000).limits(max_wait="2 s")
+    flow = flow.sink("localfile", name="out", path=str(tmp_path / "out"))
+    handle = flow.run(checkpoint=tmp_path / "state", spark=spark)
+
+    def begun():
+        told = {report["batchId"]: report["timestamp"] for report in handle.query.recentProgress}
+        return [datetime.fromisoformat(told[number]).timestamp() for number in sorted(told)]
+
+    until(lambda: len(begun()) >= 3, within=60, why="three batches are done")
+    handle.stop()
+    turns = [int(at // 2) for at in begun()]  # Spark begins at whole multiples of the pause
+    assert len(set(turns)) == len(turns)
+
+
+@pytest.mark.timeout(90)
+def test_a_stop_ends_even_if_the_next_batch_waits_to_begin(spark, tmp_path, listener, monkeypatch):
+    waits = threading.Event()
+    enter = Drain._enter
+
+    def entered(drain):
+        if drain._held:
+            waits.set()
+        enter(drain)
+
+    monkeypatch.setattr(Drain, "_enter", entered)
+    flow = orders(tmp_path, rate=1000)
+    flow = flow.sink("localfile", name="out", path=str(tmp_path / "out"))
+    handle = flow.run(checkpoint=tmp_path / "state", spark=spark)
+    until(lambda: handle.counts().get("out"), within=60, why="a batch is written")
+    assert handle._drain.hold(30)
+    assert waits.wait(30)
+    handle.stop()
+    assert not handle.running
+    assert listener.kinds()[-1] == "stopped"
+    assert "failed" not in listener.kinds()

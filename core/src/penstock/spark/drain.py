@@ -79,8 +79,8 @@ class Drain:
 
     def __call__(self, batch: DataFrame, number: int) -> None:
         """Drain one batch."""
-        self._enter()
         try:
+            self._enter()
             self._drain(batch, number)
         except BaseException as error:
             self.error = error
@@ -97,7 +97,7 @@ class Drain:
             return self._gate.wait_for(lambda: not self._busy, within)
 
     def close(self) -> None:
-        """Send away a batch that waits to begin."""
+        """Send away a batch that waits to begin, with `Stopped`."""
         with self._gate:
             self._closed = True
             self._gate.notify_all()

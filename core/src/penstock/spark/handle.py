@@ -18,7 +18,7 @@ from penstock.pipeline.plan import Plan
 from penstock.registry import tell
 from penstock.spark.checkpoint import Checkpoint
 from penstock.spark.commitlog import CommitLog
-from penstock.spark.drain import Drain
+from penstock.spark.drain import Drain, Stopped
 from penstock.spark.failures import from_spark
 from penstock.spark.late import Late
 from penstock.spark.signals import asked_to_stop
@@ -80,8 +80,10 @@ class Handle:
             look = max(min(seconds, _LOOK_EVERY), 0.001)
             ended = self.query.awaitTermination(look)  # type: ignore[arg-type]
         except PySparkException as error:
-            self._ended(failure := self._failure(error))
-            raise failure from None
+            ended = True
+            if (failure := self._failure(error)) is not None:
+                self._ended(failure)
+                raise failure from None
         if ended:
             self._ended(None)
         return bool(ended)
@@ -97,8 +99,11 @@ class Handle:
         else:
             self._ended(None)
 
-    def _failure(self, error: BaseException) -> PenstockError:
+    def _failure(self, error: BaseException) -> PenstockError | None:
+        """What the query died of; None where it was we who sent its next batch away."""
         known = self._drain.error
+        if isinstance(known, Stopped):
+            return None
         return known if isinstance(known, PenstockError) else from_spark(error)
 
     def _ended(self, error: PenstockError | None) -> None:
@@ -131,8 +136,9 @@ class Handle:
                     fix="call stop again with more time, or kill it: it will be replayed",
                 )
             self._await_commit(within)
-            self.query.stop()
+            # Spark waits for a batch that it has handed over, and cannot interrupt it.
             self._drain.close()
+            self.query.stop()
         self.wait()
 
     def _await_commit(self, within: float | None) -> None:
