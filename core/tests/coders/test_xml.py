@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.tests.coders.strategies import batches, flat_types
+from penstock.coders.schema import parse_schema
 from penstock.coders.xml.coder import XmlCoder, XmlFilter, XmlNodeCoder
 from penstock.contracts.errors import OptionError, SchemaError
 from penstock.contracts.options import parse
@@ -197,6 +198,7 @@ MEASURED = r"""
 import re, sys, time
 from pathlib import Path
 import pyarrow as pa
+from penstock.coders.schema import parse_schema
 from penstock.coders.xml.coder import XmlCoder
 
 def kib(name):
@@ -322,3 +324,51 @@ def test_a_column_read_by_its_path_may_be_called_anything():
     assert done.rows.to_pylist() == [{"total sum": 3}]
     with pytest.raises(SchemaError, match="total sum"):
         coder.encode(done.rows)
+
+
+SAMPLE = b"""<?xml version="1.0"?>
+<o:orders xmlns:o="urn:o" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance">
+  <o:order id="1"><total cur="EUR">2.5</total><day>2024-01-31</day><line><sku>7</sku></line></o:order>
+  <o:order id="2" paid="true"><total cur="USD">3</total><at>2024-01-31T10:00:00Z</at>
+    <line><sku>x</sku></line><line qty="3"/><gone xsi:nil="true"/><note> hi </note></o:order>
+</o:orders>"""
+
+
+def test_a_schema_is_inferred_from_a_sample(tmp_path):
+    sample = tmp_path / "sample.xml"
+    sample.write_bytes(SAMPLE)
+    coder = parse(
+        XmlCoder, {"sample": str(sample), "row": "//x:order", "namespaces": {"x": "urn:o"}}
+    )
+    assert coder.schema().equals(
+        parse_schema(
+            "_id BIGINT, _paid BOOLEAN, total STRUCT<_cur: STRING, _VALUE: DOUBLE>, day DATE, "
+            "line ARRAY<STRUCT<_qty: BIGINT, sku: STRING>>, at TIMESTAMP, gone STRING, note STRING"
+        )
+    )
+    narrow = coder.narrowed(["total", "line"])
+    sample.unlink()
+    for each in (narrow, pickle.loads(pickle.dumps(narrow))):
+        assert each.decode(binary(SAMPLE)).rows.to_pylist() == [
+            {"total": {"_cur": "EUR", "_VALUE": 2.5}, "line": [{"_qty": None, "sku": "7"}]},
+            {
+                "total": {"_cur": "USD", "_VALUE": 3.0},
+                "line": [{"_qty": None, "sku": "x"}, {"_qty": 3, "sku": None}],
+            },
+        ]
+
+
+@pytest.mark.parametrize("text", [b"<o>", b"<o/>", LAUGHS, b"<o><_a>1</_a></o>"])
+def test_a_sample_that_shows_no_columns_is_refused(tmp_path, text):
+    sample = tmp_path / "sample.xml"
+    sample.write_bytes(text)
+    with pytest.raises(SchemaError):
+        XmlCoder(sample=str(sample)).schema()
+
+
+def test_xml_wants_one_schema_and_a_sample_that_is_there(tmp_path):
+    for options in ({}, {"schema": "a INT", "sample": "x"}):
+        with pytest.raises(OptionError, match="one schema"):
+            parse(XmlCoder, options)
+    with pytest.raises(OptionError, match="sample cannot be read"):
+        XmlCoder(sample=str(tmp_path / "none.xml")).schema()
