@@ -43,7 +43,7 @@ def decode(values: list[bytes], writer: Any, reader: Any, node: Node) -> pa.Reco
 
 
 def batch(objects: list[Any], reader: Any, node: Node) -> pa.RecordBatch:
-    """Objects of fastavro's as columns."""
+    """Objects as fastavro gives or takes them (a tuple names a union's branch) as columns."""
     schema = columns(node)
     if not isinstance(node, Record):
         shaped = [_shaped(each, node, reader) for each in objects]
@@ -90,6 +90,10 @@ def _member(value: Any, node: Union, spec: Any) -> Any:
     if len(kept) == 1:
         return _shaped(value, kept[0], specs[0])
     for number, (branch, branch_spec) in enumerate(zip(kept, specs, strict=True)):
-        if validate(value, branch_spec, raise_errors=False):
+        if isinstance(value, tuple):
+            named = branch_spec if isinstance(branch_spec, str) else branch_spec["name"]
+            if named == value[0]:
+                return {f"member{number}": _shaped(value[1], branch, branch_spec)}
+        elif validate(value, branch_spec, raise_errors=False):
             return {f"member{number}": _shaped(value, branch, branch_spec)}
     raise CodecError("a value fits no branch of its union")

@@ -33,9 +33,20 @@ _PLAIN: list[Any] = [
     {"type": "bytes", "logicalType": "decimal", "precision": 38, "scale": 6},
 ]
 
+_UNIONS: list[Any] = [["null", "long", "string"], ["string", "boolean"], ["bytes", "null", "long"]]
+AMBIGUOUS: list[Any] = [
+    ["int", "long"],
+    ["long", "null", "int"],
+    ["null", "float", "double"],
+    ["double", "long"],
+    ["string", {"type": "enum", "name": "symbol", "symbols": ["A", "B"]}],
+    [{"type": "fixed", "name": "three", "size": 3}, "bytes"],
+]
+"""Unions in which a value alone does not tell its branch."""
+
 
 @st.composite
-def schemas(draw: st.DrawFn, plain: list[Any] = _PLAIN) -> Any:
+def schemas(draw: st.DrawFn, unions: list[Any] = _UNIONS) -> Any:
     """A record schema; every named type has a name of its own."""
     numbers = itertools.count()
 
@@ -51,6 +62,9 @@ def schemas(draw: st.DrawFn, plain: list[Any] = _PLAIN) -> Any:
             return {"type": "fixed", "name": name, "size": 9, **marks}
         return {"type": "fixed", "name": name, "size": 5}
 
+    def renamed(branch: Any) -> Any:
+        return branch if isinstance(branch, str) else {**branch, "name": f"t{next(numbers)}"}
+
     def record(fields: list[Any]) -> Any:
         named_fields = [{"name": f"f{i}", "type": each} for i, each in enumerate(fields)]
         return {"type": "record", "name": f"r{next(numbers)}", "fields": named_fields}
@@ -63,20 +77,19 @@ def schemas(draw: st.DrawFn, plain: list[Any] = _PLAIN) -> Any:
             st.lists(inner, min_size=1, max_size=3).map(record),
             bare.map(lambda each: ["null", each]),
             bare.map(lambda each: [each, "null"]),
-            st.sampled_from(
-                [["null", "long", "string"], ["string", "boolean"], ["bytes", "null", "long"]]
-            ),
+            st.sampled_from(unions).map(lambda union: [renamed(each) for each in union]),
         )
 
-    leaves = st.sampled_from(plain) | named()
+    leaves = st.sampled_from(_PLAIN) | named()
     kinds = st.recursive(leaves, deeper, max_leaves=5)
     return record(draw(st.lists(kinds, min_size=1, max_size=4)))
 
 
 def data(schema: Any) -> st.SearchStrategy[Any]:
-    """Values of a schema."""
+    """Values of a schema; one of several branches with its branch's name, as fastavro takes it."""
     if isinstance(schema, list):
-        return st.one_of([data(each) for each in schema])
+        named = len([each for each in schema if each != "null"]) > 1
+        return st.one_of([_branch(each) if named else data(each) for each in schema])
     kind = schema if isinstance(schema, str) else schema["type"]
     logical = None if isinstance(schema, str) else schema.get("logicalType")
     if logical == "decimal":
@@ -104,6 +117,13 @@ def data(schema: Any) -> st.SearchStrategy[Any]:
         "bytes": st.binary(max_size=20),
         "string": TEXTS,
     }[kind]
+
+
+def _branch(schema: Any) -> st.SearchStrategy[Any]:
+    if schema == "null":
+        return st.none()
+    name = schema if isinstance(schema, str) else schema["name"]
+    return data(schema).map(lambda value: (name, value))
 
 
 def _scaled(number: int, scale: int) -> decimal.Decimal:

@@ -67,6 +67,27 @@ def test_the_fast_path_reads_and_writes_as_fastavro_does(data):
     assert encoded.values.to_pylist() == values
 
 
+@given(st.data())
+@settings(max_examples=60)
+def test_a_value_stays_in_the_branch_it_was_written_in(data):
+    """Held to what was written: fastavro reads a value without telling its branch."""
+    schema = data.draw(avro_strategies.schemas(unions=avro_strategies.AMBIGUOUS))
+    objects = data.draw(st.lists(avro_strategies.data(schema), max_size=6))
+    values = written(schema, *objects)
+    coder = AvroCoder(schema=schema)
+    done = coder.decode(pa.array(values, pa.binary()))
+    assert done.errors == ()
+    assert done.rows.equals(
+        reference.batch(objects, fastavro.parse_schema(schema), types.parse(schema))
+    )
+    assert coder.encode(done.rows).values.to_pylist() == values
+    file = io.BytesIO()
+    fastavro.writer(file, fastavro.parse_schema(schema), objects)
+    whole = AvroCoder(schema=schema, framing="container").decode(binary(file.getvalue()))
+    assert whole.errors == ()
+    assert whole.rows.equals(done.rows)
+
+
 @given(batches(nested(flat_types(), maps=True), finite=False))
 def test_any_rows_come_back_with_a_schema_made_from_theirs(rows):
     coder = AvroCoder(schema=rows.schema)

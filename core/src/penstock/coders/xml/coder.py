@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import Any
 
 import attrs
@@ -12,11 +13,13 @@ from lxml import etree
 
 from penstock.coders.groups import encoded, merged
 from penstock.coders.isolate import isolate
+from penstock.coders.json import one_schema, sample_bytes
 from penstock.coders.parts import empty, present, spans, under
 from penstock.coders.schema import only, parse_schema
 from penstock.coders.xml.columns import VALUE, Paths, Struct
 from penstock.coders.xml.gather import Layout, gather
 from penstock.coders.xml.rowpath import row_path
+from penstock.coders.xml.sample import columns as sample_columns
 from penstock.coders.xml.trees import check_xpath, parse, parse_all, plain, xpath
 from penstock.coders.xml.write import write_rows
 from penstock.contracts.coder import Coder, Decoded, Encoded, ObjectCoder, RowError
@@ -66,8 +69,12 @@ class XmlCoder(Coder):
     """
 
     _schema: Any = option(
+        default=None,
         doc="Columns: Spark DDL, an Arrow schema, a class, ...",
         example="_id BIGINT, name STRING, line ARRAY<STRUCT<sku: STRING, qty: INT>>",
+    )
+    sample: str | None = option(
+        default=None, doc="XML file to infer the schema from, its rows found by `row`."
     )
     row: str = option(
         default=".",
@@ -90,12 +97,13 @@ class XmlCoder(Coder):
     only: tuple[str, ...] | None = attrs.field(default=None, kw_only=True)
 
     def settle(self) -> None:
+        one_schema("xml", self._schema, self.sample)
         xpath(self.row, self.namespaces)
         for path in self.paths.values():
             xpath(path, self.namespaces)
 
     def schema(self) -> pa.Schema:
-        whole = parse_schema(self._schema)
+        whole = parse_schema(self._schema) if self.inferred is None else self.inferred
         for name in self.paths:
             if name not in whole.names:
                 raise OptionError(
@@ -107,9 +115,24 @@ class XmlCoder(Coder):
         Struct(pa.struct(list(kept)), self.trim, "")
         return kept
 
+    @cached_property
+    def inferred(self) -> pa.Schema | None:
+        """The sample's schema. Pickled: a worker need not have the file."""
+        if self.sample is None:
+            return None
+        try:
+            root = parse(sample_bytes(self.sample))
+            return sample_columns(_elements(xpath(self.row, self.namespaces), root))
+        except CodecError as error:
+            raise SchemaError(
+                f"no schema can be inferred from {self.sample}: {error.message}"
+            ) from None
+
     def narrowed(self, columns: Sequence[str]) -> XmlCoder:
         whole: Any = self
-        return attrs.evolve(whole, only=tuple(columns))  # type: ignore[no-any-return]
+        made: XmlCoder = attrs.evolve(whole, only=tuple(columns))
+        made.__dict__["inferred"] = self.inferred
+        return made
 
     def decode(self, values: pa.Array) -> Decoded:
         kept, rows = present(values)
@@ -212,7 +235,7 @@ class _Gather:
         self.found.clear()
         parents = []
         for number, root in roots:
-            for element in (root,) if self.root_only else self.elements(root):
+            for element in (root,) if self.root_only else _elements(self.row, root):
                 self.named.fill(element)
                 self.paths.add(element)
                 parents.append(number)
@@ -224,11 +247,12 @@ class _Gather:
         columns = [arrays[name] for name in self.schema.names]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema), parents
 
-    def elements(self, root: Any) -> list[Any]:
-        found = self.row(root)
-        if not isinstance(found, list) or not all(etree.iselement(each) for each in found):
-            raise CodecError("the XPath of row finds something that is no element")
-        return found
+
+def _elements(find: Any, root: Any) -> list[Any]:
+    found = find(root)
+    if not isinstance(found, list) or not all(etree.iselement(each) for each in found):
+        raise CodecError("the XPath of row finds something that is no element")
+    return found
 
 
 @connector
