@@ -1,6 +1,6 @@
 """Clauses of the little broker that take several lives of a driver run with `tox run -e full`.
 
-The queue connectors have them in the default run, against their real brokers.
+Those of the queue connectors do too, against their real brokers.
 """
 
 import pytest

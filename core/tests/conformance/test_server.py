@@ -115,6 +115,8 @@ def test_what_would_kill_the_server_is_skipped_with_id_and_reason(installed, bro
     assert "--     QUE-14" in str(report)
     assert "is not ours to kill" in str(report)
     assert ", against emulator, " in str(report)
+    assert report.to_json()["untried"] == named({ADDRESS: "1"}).untried
+    assert f"  untried: reconnects ({report.untried['reconnects']})" in str(report).splitlines()
 
 
 def test_credentials_that_were_not_given_are_not_tried(installed, tmp_path, monkeypatch):

@@ -17,6 +17,7 @@ try:
     from twins import heavy, lazy, lonely, queues, shapes, sinks, sources, typed  # noqa: F401
     from twins.coders import CODERS
     from twins.making import TWINS
+    from twins.reasons import REASONS
     from twins.transforms import TRANSFORMS
 finally:
     sys.path.remove(str(HERE))
@@ -69,10 +70,21 @@ def judge(outcomes, clause):
     assert clause in found, report.output[-2000:]
     for each in found[clause]:
         assert each.outcome == "failed", f"{each.suite}: {each.outcome} ({each.reason})"
+        twin = each.suite.removeprefix("Test").removeprefix("twin-")
+        reason = REASONS.get(clause, {}).get(twin, "")
+        assert reason in each.reason, f"{twin} fails for another reason: {each.reason}"
 
 
 def test_every_clause_has_a_twin():
     assert [clause.id for clause in catalogue() if clause.id not in BROKEN] == []
+
+
+def test_every_twin_of_the_default_run_has_a_reason():
+    twins = {(twin.clause, twin.connector.name.removeprefix("twin-")) for twin in TWINS}
+    twins |= {(clause, cls.__name__) for clause, cls in (CODERS | TRANSFORMS).items()}
+    told = {(clause, name) for clause, reasons in REASONS.items() for name in reasons}
+    assert told <= twins
+    assert {(clause, name) for clause, name in twins - told if clause not in SLOW} == set()
 
 
 @pytest.mark.parametrize("clause", sorted(set(BROKEN) - SLOW))

@@ -26,6 +26,7 @@ SEED = pytest.StashKey[int]()
 ROWS = pytest.StashKey[list[dict[str, Any]]]()
 REASON = pytest.StashKey[tuple[bool, str]]()
 PROOF = pytest.StashKey[str]()
+UNTRIED = pytest.StashKey[dict[str, str]]()
 ROW = "penstock_clause"
 """Under this name a report carries its row from process to process."""
 
@@ -171,6 +172,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
             "reason": reason,
             "proof": item.stash.get(PROOF, ""),
             "seconds": round(report.duration, 3),
+            "untried": item.stash.get(UNTRIED, {}),
         }
         report.user_properties.append((ROW, row))
     return report

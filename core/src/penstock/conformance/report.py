@@ -64,6 +64,8 @@ class Report:
         suite: The version of the suite: of the penstock that ran it.
         seed: Of the data; the same seed repeats the run.
         proof: Against what: `real server`, `emulator` or `no server`.
+        untried: What the place could not show, with the reason: clauses that need it are skipped,
+            and others ask for less.
         outcomes: One per clause and suite.
         output: What pytest printed, for those who want to see why.
     """
@@ -73,6 +75,7 @@ class Report:
     suite: str
     seed: int
     proof: str
+    untried: dict[str, str]
     outcomes: tuple[Outcome, ...]
     output: str = ""
 
@@ -96,6 +99,7 @@ class Report:
             f"{self.name} ({self.distribution or 'not installed'}), suite {self.suite}, "
             f"against {self.proof or 'no server'}, seed {self.seed}"
         ]
+        lines += [f"  untried: {what} ({why})" for what, why in self.untried.items()]
         several = len({each.suite for each in self.outcomes}) > 1
         suite = ""
         for each in self.outcomes:
@@ -171,6 +175,7 @@ def run(
                 "the suite could not be run", got=done.stdout[-3000:], fix="see pytest's words"
             )
         found = json.loads(written.read_text(encoding="utf-8"))
+    untried = {what: why for row in found["clauses"] for what, why in row.pop("untried").items()}
     outcomes = _in_order([Outcome(**row) for row in found["clauses"]])
     proofs = sorted({each.proof for each in outcomes if each.proof})
     report = Report(
@@ -179,6 +184,7 @@ def run(
         suite=version("penstock"),
         seed=found["seed"],
         proof=", ".join(proofs),
+        untried=untried,
         outcomes=outcomes,
         output=done.stdout,
     )

@@ -126,8 +126,9 @@ class SinkClauses:
 
     @clause("SNK-07", "round trip of values: Unicode, nulls, emptiness")
     def test_snk_07_values(self, rig: Rig) -> None:
-        """Values come back byte for byte: Unicode, long ones; and rows whose optional columns
-        are all null are taken, not dropped."""
+        """Values come back byte for byte: Unicode, long ones, empty ones; and rows whose optional
+        columns are all null are taken, not dropped. A null value comes back as null or empty, or
+        its row is refused with a `WriteError` or in the receipt: it is not lost silently."""
         oracle = rig.oracle(ROWS)
         records = [
             Record(r.id, r.key, r.value + "Ωß𝄞 ".encode() * (n % 40), r.headers, r.event_time)
@@ -140,6 +141,7 @@ class SinkClauses:
         proved(rig.found(oracle))
         if rig.case.read_back is not None or rig.case.identify is None:
             assert sorted(_values(rig)) == sorted(r.value for r in records)
+            _must_hold_blanks(rig, records[:3], len(records))
 
     @clause("SNK-08", "a writer's memory is bounded")
     def test_snk_08_memory(self, rig: Rig) -> None:
@@ -301,6 +303,32 @@ def _shares(rig: Rig) -> tuple[Oracle, dict[int, list[pa.RecordBatch]]]:
         0: [envelopes(records[:quarter]), envelopes(records[quarter:half])],
         1: [envelopes(records[half:])],
     }
+
+
+def _must_hold_blanks(rig: Rig, records: list[Record], before: int) -> None:
+    """Two empty values and a null one, beside one that is neither."""
+    rows = envelopes([*records, records[0]]).to_pylist()
+    for row, value in zip(rows, (b"", b"", None), strict=False):
+        row["value"] = value
+    blank = pa.RecordBatch.from_pylist(rows, schema=envelopes([]).schema)
+    refused = 0
+    for number, share in ((1, blank.slice(0, 2)), (2, blank.slice(2, 1)), (3, blank.slice(3))):
+        batch = rig.batch(number, partitions=1)
+        rig.sink().begin(batch)
+        try:
+            receipt = rig.share(batch, 0, [share])
+        except WriteError:
+            assert number == 2, "an empty value was refused"
+            refused = 1
+            continue
+        refused += number == 2 and len(receipt.rejected)
+        rig.sink().finish(batch, [receipt])
+    until(
+        lambda: len(_values(rig)) == before + 4 - refused,
+        within=rig.case.patience,
+        why=f"{2 + 1 - refused} rows without a value are there",
+    )
+    assert sum(not value for value in _values(rig)) == 3 - refused, "values are not empty any more"
 
 
 def _at(receipt: Receipt, partition: int) -> Receipt:

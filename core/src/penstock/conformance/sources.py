@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -195,11 +197,16 @@ class SourceClauses:
     def test_src_13_positions(self, rig: Rig) -> None:
         """A position of another source, one whose numbers lie beyond the end, and one whose
         values have the wrong type raise a `ReadError` (`PositionError`, `DataLossError`) that
-        says so: never another exception, never a silent start from somewhere."""
+        says so, as a batch's end, as its start, and as what `latest` goes on from: never another
+        exception, never a silent start from somewhere."""
         rig.filled(ROWS, rig.splits)
         source = rig.replayable()
         with rig.planner(source) as planner:
             start, end = planner.initial(), planner.final()
+
+            def batch(first: Position, last: Position) -> object:
+                return rig.read(planner.plan(first, last), source)
+
             wrong = {
                 "foreign": {"no-such-source": {"x": [1]}},
                 "future": mapped(end, lambda n: n + 10**9 if isinstance(n, int) else n),
@@ -208,11 +215,17 @@ class SourceClauses:
             for kind, position in wrong.items():
                 if position == end:
                     continue  # a position without numbers has no future to point to
-                try:
-                    rig.read(planner.plan(start, position), source)
-                except ReadError:
-                    continue
-                raise AssertionError(f"a {kind} position was accepted: {position}")
+                asked: dict[str, Callable[[], object]] = {
+                    "end": partial(batch, start, position),
+                    "start": partial(batch, position, end),
+                    "after": partial(planner.latest, position, Limit()),
+                }
+                for place, ask in asked.items():
+                    try:
+                        given = ask()
+                    except ReadError:
+                        continue
+                    raise AssertionError(f"a {kind} position was taken as {place}: {given}")
 
     @clause("SRC-14", "limits by rows are honoured")
     def test_src_14_rows(self, rig: Rig) -> None:

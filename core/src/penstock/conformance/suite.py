@@ -14,7 +14,7 @@ from penstock.conformance.clauses import clause_of, clauses_of
 from penstock.conformance.errors import ErrorClauses
 from penstock.conformance.gate import bad_waivers, gate
 from penstock.conformance.options import OptionClauses
-from penstock.conformance.plugin import PROOF, REASON
+from penstock.conformance.plugin import PROOF, REASON, UNTRIED
 from penstock.conformance.queued import QueuedClauses
 from penstock.conformance.queues import QueueClauses
 from penstock.conformance.rig import Rig
@@ -92,6 +92,7 @@ class ConnectorSuite(
         case = request.getfixturevalue("case")
         assert isinstance(case, Case), f"the fixture `case` must return a Case, not {case!r}"
         request.node.stash[PROOF] = case.proof
+        request.node.stash[UNTRIED] = dict(case.untried)
         assert not case.untried or named(os.environ), (
             f"the case leaves {', '.join(case.untried)} untried, and no server was named from "
             "outside: give the case what it lacks (server, wrong_credentials), or waive the clause"

@@ -164,7 +164,11 @@ class GeneratorPlanner(Planner):
 
     def latest(self, after: Position, limit: Limit, until: Position | None = None) -> Position:
         """As far as rows, rate and limit allow."""
-        start = _count(after)
+        start, rows = _count(after), self._source.rows
+        if rows is not None and start > rows:
+            raise PositionError(
+                "the position lies outside of the source", expected=f"<= {rows}", got=str(start)
+            )
         end = self._ready(start)
         if limit.rows is not None:
             end = min(end, start + max(limit.rows, 1))

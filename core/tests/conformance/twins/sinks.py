@@ -122,6 +122,17 @@ class DropsRowsWithoutKey(FolderSink):
         return DropsNulls(self._staging(batch), partition, attempt)
 
 
+class DropsBlanks(FolderWriter):
+    def write(self, rows):
+        super().write(rows.filter(pc.greater(pc.binary_length(column(rows, "value")), 0)))
+
+
+@broken("SNK-07", side="sink")
+class DropsRowsWithoutValue(FolderSink):
+    def open(self, batch, partition, attempt, schema):
+        return DropsBlanks(self._staging(batch), partition, attempt)
+
+
 class Hoards(FolderWriter):
     def __init__(self, *args):
         super().__init__(*args)

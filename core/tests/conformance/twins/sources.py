@@ -174,6 +174,20 @@ class Credulous(FolderPlanner):
             return []
 
 
+@broken("SRC-13")
+class GoesOnFromAnywhere(FolderSource):
+    def planner(self, ctx):
+        return Unasking(self)
+
+
+class Unasking(FolderPlanner):
+    def latest(self, after, limit, until=None):
+        try:
+            return super().latest(after, limit, until)
+        except PositionError:
+            return after
+
+
 @broken("SRC-14")
 class IgnoresRowLimits(FolderSource):
     def planner(self, ctx):
