@@ -158,6 +158,23 @@ def test_a_block_that_claims_too_many_records_is_one_dead_letter(read):
     assert "claims 1000000000000 records" in errors(rows)[0]["message"]
 
 
+def test_an_array_of_nothing_without_end_is_one_bad_record(read):
+    nulls = {"type": "array", "items": "null"}
+    schema = {**ROW, "fields": [ROW["fields"][0], {"name": "nulls", "type": nulls}]}
+    good = [datum({"id": i, "nulls": [None]}, schema) for i in range(3)]
+    hostile = number(1) + number(1 << 62) + number(0)
+    data = container(block([good[0], hostile, good[2]]), schema=schema)
+    rows = read(data, schema="id BIGINT")
+    assert positions(rows) == [0, 1, 2]
+    assert ids(rows)[::2] == [0, 2]
+    assert errors(rows)[1]["original"] == hostile
+
+
+def test_a_header_that_claims_too_much_is_refused(read):
+    with pytest.raises(ReadError, match="no Avro container file: its header claims"):
+        read(b"Obj\x01" + number(1) + number(1 << 40) + b"x")
+
+
 def test_records_left_over_in_a_block_are_told(read):
     data = row(0) + row(1) + b"left over"
     odd = number(2) + number(len(data)) + data + SYNC

@@ -330,6 +330,9 @@ XML = b"""<?xml version="1.0"?>
         ("//order[@id > 1][total]", ["2"]),
         ("//x:order", ["3"]),
         ("/*/*[@id]", ["1", "3", "4"]),
+        ("//order[total[1] = '50'] [@id = '2']", ["2"]),
+        ("//order[@id = ']' or order[last()]]", ["4"]),
+        ("//order[../@id = '4']", ["5"]),
     ],
 )
 def test_xml_rows_are_the_elements_a_path_selects(folder, row, ids):
@@ -382,3 +385,34 @@ def test_xml_bombs_end_quickly(folder):
 def test_a_path_that_cannot_stream_is_refused():
     with pytest.raises(OptionError, match="while a file streams"):
         LocalFiles(path="/x", format="xml", row="//a/ancestor::b")
+
+
+@pytest.mark.parametrize(
+    ("row", "error"),
+    [
+        ("//order[@id='1']/item[@k='2']", "while a file streams"),
+        ("//order[@id='1'", "while a file streams"),
+        ("//order[1]", "counts elements"),
+        ("//order[@id][last()]", "counts elements"),
+        ("//order[position() < 3]", "counts elements"),
+        ("//order[count(item)]", "counts elements"),
+        ("//order[@id >]", "no XPath"),
+        ("//order[y:item]", "no XPath"),
+        ("//order[unknown()]", "no XPath"),
+        ("//order[preceding-sibling::order]", "outside of its element"),
+        ("//order[../total > 3]", "outside of its element"),
+        ("//order[@id and //total > 3]", "outside of its element"),
+    ],
+)
+def test_a_predicate_that_would_give_other_rows_is_refused(row, error):
+    with pytest.raises(OptionError, match=error):
+        LocalFiles(path="/x", format="xml", row=row)
+
+
+@pytest.mark.parametrize("form", ["csv", "json", "parquet", "avro"])
+@pytest.mark.parametrize("after", ["delete", "archive", "rename"])
+def test_a_schema_is_not_learned_from_a_file_that_will_go(form, after):
+    with pytest.raises(OptionError, match=f"after={after} takes away the file"):
+        LocalFiles(path="/x", format=form, after=after)
+    LocalFiles(path="/x", format=form, after=after, schema="id BIGINT")
+    LocalFiles(path="/x", format=form)

@@ -6,6 +6,7 @@ import pytest
 from penstock.contracts import Batch, Context, Limit
 from penstock.contracts.envelope import ENVELOPE
 from penstock.contracts.errors import OptionError, ReadError
+from penstock_remotefile.fs import FsspecStorage
 from penstock_remotefile.sink import RemoteFileSink
 from penstock_remotefile.source import RemoteFiles
 
@@ -36,6 +37,30 @@ def test_a_name_that_is_no_text_refuses_its_row_alone(place):
     assert [r.rows["key"][0].as_py() for r in receipt.rejected] == [b"\xff"]
     fs, root = fsspec.core.url_to_fs(place)
     assert fs.cat(f"{root}/out/a/b") == b"x"
+
+
+class Keys:
+    """A bucket that holds keys which are no paths."""
+
+    protocol = "s3"
+
+    def invalidate_cache(self):
+        pass
+
+    def find(self, top, **_):
+        return {f"{top}/{key}": {"size": 1} for key in ("a", "/a", "b//c", "x/../a", "d/e")}
+
+
+def test_an_object_without_a_name_of_a_file_is_left_out_with_a_warning(monkeypatch, caplog):
+    monkeypatch.setattr(FsspecStorage, "_fs", lambda self: (Keys(), "bucket/in"))
+    found = [entry.path for entry in FsspecStorage("s3://bucket/in").walk()]
+    assert found == [b"a", b"d/e"]
+    assert [record.args for record in caplog.records] == [("/a",), ("b//c",), ("x/../a",)]
+
+
+def test_times_cannot_be_kept_in_a_store(place):
+    with pytest.raises(OptionError, match="keep their own times"):
+        RemoteFileSink(url=f"{place}/out", format="files", keep_times=True)
 
 
 def test_an_archive_in_a_store_is_a_prefix_or_a_whole_url(place, tmp_path):

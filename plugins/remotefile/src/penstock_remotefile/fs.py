@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ftplib
 import json
+import logging
 import posixpath
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -26,6 +27,7 @@ from penstock.contracts.errors import (
 from penstock_localfile.engine.names import BadName, below, safe, shown
 from penstock_localfile.engine.storage import Entry, Readable, Skip, Storage, Writable
 
+log = logging.getLogger("penstock.remotefile")
 _TIMES = ("mtime", "LastModified", "last_modified", "updated", "created", "modify")
 _TAGS = ("ETag", "etag", "md5Hash", "content_md5", "e_tag", "checksum")
 _FLAT = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "oss", "memory"}
@@ -91,9 +93,15 @@ class FsspecStorage(Storage):
             if not found and not below and not fs.exists(_must_be(fs, root)):
                 raise ReadError("the folder or bucket to read is missing", got=self.url)
         for name, facts in found.items():
-            path = name[len(root) :].lstrip("/").encode()
-            if path and not path.endswith(b"/") and facts.get("type", "file") == "file":
-                yield _entry(path, facts)
+            path = name[len(root) :].removeprefix("/").encode()
+            if not path or path.endswith(b"/") or facts.get("type", "file") != "file":
+                continue
+            try:
+                safe(path)
+            except BadName as error:
+                log.warning("an object is left out, for it has no name of a file: %s", error.got)
+                continue
+            yield _entry(path, facts)
 
     def stat(self, path: bytes) -> Entry | None:
         """One file as it is now."""

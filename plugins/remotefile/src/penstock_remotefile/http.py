@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import http.client
+import re
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from email.utils import parsedate_to_datetime
+from email.utils import formatdate, parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -17,6 +18,7 @@ from penstock.contracts import Secret
 from penstock.contracts.errors import DataLossError, EphemeralReadError, ReadError
 from penstock_localfile.engine.storage import Entry, Readable, Skip, Storage
 
+_RANGE = re.compile(r"bytes (\d+)-\d+/(\d+|\*)")
 _LATER = {408, 425, 429, 500, 502, 503, 504}
 
 
@@ -77,9 +79,8 @@ class HttpStorage(Storage):
                     expected="a Content-Length header",
                     got=path.decode(),
                 )
-            modified = answer.headers.get("Last-Modified")
-            moment = int(parsedate_to_datetime(modified).timestamp()) if modified else 0
-            return Entry(path, int(size), moment * 1_000_000_000, answer.headers.get("ETag", ""))
+            tag = answer.headers.get("ETag", "")
+            return Entry(path, int(size), _moment(answer), tag)
 
     def open(self, path: bytes, start: int = 0) -> Readable:
         """Read a URL from an offset on."""
@@ -134,6 +135,9 @@ class HttpDownload:
                 data: bytes = self._answer.read(wanted)
                 if not data:
                     raise ConnectionError("the connection ended early")
+                last = len(data) == left and self._answer.length is None
+                if last and self._answer.read(1):
+                    raise self._changed()
                 self._at += len(data)
                 return data
             except (OSError, http.client.HTTPException, EphemeralReadError) as error:
@@ -147,29 +151,74 @@ class HttpDownload:
         raise AssertionError("not reached")
 
     def _open(self) -> Any:
+        """The file from the next byte on, seen to be the one that was announced."""
         if self._at == 0:
-            return self._storage.ask(self._path, "GET")
-        wanted = {"Range": f"bytes={self._at}-"}
-        if self._entry.tag and not self._entry.tag.startswith("W/"):
-            wanted["If-Range"] = self._entry.tag
-        answer = self._storage.ask(self._path, "GET", wanted)
-        if answer.status == 206:
+            answer = self._storage.ask(self._path, "GET")
+        else:
+            wanted = {"Range": f"bytes={self._at}-", **self._unchanged()}
+            answer = self._storage.ask(self._path, "GET", wanted)
+        try:
+            if answer.status == 206:
+                self._check(answer, self._total(answer))
+                return answer
+            length = answer.headers.get("Content-Length")
+            self._check(answer, int(length) if length else None)
+            left = self._at  # no ranges here: once more from the start
+            while left:
+                skipped = answer.read(min(left, 1 << 20))
+                if not skipped:
+                    raise ConnectionError("the connection ended early")
+                left -= len(skipped)
             return answer
-        # No ranges here, or the content has changed: from the start, if it is the same file.
-        now = (int(answer.headers.get("Content-Length", -1)), answer.headers.get("ETag", ""))
-        if now != (self._entry.size, self._entry.tag):
+        except BaseException:
             answer.close()
-            raise DataLossError("a file has changed while it was read", got=self._path.decode())
-        left = self._at
-        while left:
-            skipped = answer.read(min(left, 1 << 20))
-            if not skipped:
-                raise ConnectionError("the connection ended early")
-            left -= len(skipped)
-        return answer
+            raise
+
+    def _unchanged(self) -> dict[str, str]:
+        """A range is wanted only of the same content; a weak tag does not say that."""
+        if self._entry.tag and not self._entry.tag.startswith("W/"):
+            return {"If-Range": self._entry.tag}
+        if self._entry.modified:
+            return {"If-Range": formatdate(self._entry.modified // 1_000_000_000, usegmt=True)}
+        return {}
+
+    def _total(self, answer: Any) -> int | None:
+        """The size of the whole file, as an answer with a range of it says."""
+        said = answer.headers.get("Content-Range", "")
+        found = _RANGE.fullmatch(said)
+        if found is None or int(found.group(1)) != self._at:
+            raise ReadError(
+                "the server answers with another range than was asked for",
+                expected=f"Content-Range: bytes {self._at}-...",
+                got=f"{said or 'no Content-Range'} of {self._path.decode()}",
+            )
+        return None if found.group(2) == "*" else int(found.group(2))
+
+    def _check(self, answer: Any, size: int | None) -> None:
+        """See that an answer is of the file that was announced, as far as the server tells."""
+        tag, announced = answer.headers.get("ETag", ""), self._entry.tag
+        if tag and announced:
+            same = tag == announced
+        else:
+            moment = _moment(answer)
+            same = not moment or not self._entry.modified or moment == self._entry.modified
+        if not same or (size is not None and size != self._entry.size):
+            raise self._changed()
+
+    def _changed(self) -> DataLossError:
+        return DataLossError("a file has changed while it was read", got=self._path.decode())
 
     def close(self) -> None:
         """Free the connection."""
         answer, self._answer = self._answer, None
         if answer is not None:
             answer.close()
+
+
+def _moment(answer: Any) -> int:
+    """When the server says a file was changed, in nanoseconds; 0: it does not."""
+    try:
+        said = parsedate_to_datetime(answer.headers.get("Last-Modified", ""))
+    except ValueError:
+        return 0
+    return int(said.timestamp()) * 1_000_000_000

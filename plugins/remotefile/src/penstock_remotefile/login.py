@@ -6,11 +6,12 @@ import base64
 import contextlib
 import errno
 import hashlib
+import io
 import os
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
 
@@ -94,18 +95,21 @@ class Login:
             return
         security = transport.get_security_options()
         kinds = {"ssh-rsa": ("rsa-sha2-512", "rsa-sha2-256")}
-        first = [k for kind in known for k in kinds.get(kind, (kind,))]
+        names = dict.fromkeys(key.get_name() for key in known)
+        first = [k for name in names for k in kinds.get(name, (name,))]
         have = list(security.key_types)
         security.key_types = [k for k in first if k in have] + [k for k in have if k not in first]
 
-    def _known(self) -> dict[str, paramiko.PKey]:
+    def _known(self) -> list[paramiko.PKey]:
+        """All keys of the host; a server that changes its key has two of one kind for a while."""
         import paramiko
 
         path = os.path.expanduser(self.known_hosts)
         keys = paramiko.HostKeys()
         if os.path.exists(path):
             keys.load(path)
-        return dict(keys.lookup(self.address) or {})
+        found = keys.lookup(self.address)
+        return [] if found is None else [entry.key for entry in found._entries]
 
     def _verify(self, key: paramiko.PKey) -> None:
         shown = fingerprint(key)
@@ -114,10 +118,10 @@ class Login:
                 return
             raise _refused("the host's key is not the pinned one", self.fingerprint, shown)
         known = self._known()
-        if known.get(key.get_name()) == key:
+        if key in known:
             return
         if known:
-            expected = ", ".join(f"{n} {fingerprint(k)}" for n, k in known.items())
+            expected = ", ".join(f"{k.get_name()} {fingerprint(k)}" for k in known)
             raise _refused("the host's key has changed", expected, f"{key.get_name()} {shown}")
         raise ReadError(
             "the host's key is unknown, and nothing was sent",
@@ -133,8 +137,10 @@ class Login:
         tried = []
         for name, attempt in self._ways(transport):
             try:
-                attempt()
-                return
+                further = attempt()
+                if transport.is_authenticated():
+                    return
+                tried.append(f"{name} (taken, but {further} is asked for as well)")
             except paramiko.AuthenticationException as error:
                 tried.append(f"{name} ({error})")
         raise ReadError(
@@ -158,21 +164,49 @@ class Login:
             yield "password", lambda: transport.auth_password(self.user, secret.reveal())
 
     def _load(self, path: str) -> paramiko.PKey:
-        import paramiko
+        from cryptography.exceptions import UnsupportedAlgorithm
+        from paramiko import SSHException
 
-        phrase = self.passphrase.reveal() if self.passphrase is not None else None
         place = os.path.expanduser(path)
-        reasons = []
-        for kind in (paramiko.Ed25519Key, paramiko.ECDSAKey, paramiko.RSAKey):
-            try:
-                return kind.from_private_key_file(place, password=phrase)
-            except (OSError, ValueError, TypeError, paramiko.SSHException) as error:
-                reasons.append(f"{kind.__name__}: {type(error).__name__}")
-        raise ReadError(
-            "the private key cannot be read",
-            expected="a key file (Ed25519, ECDSA or RSA), and its passphrase if it has one",
-            got=f"{path} ({', '.join(reasons)})",
-        )
+        phrase = self.passphrase.reveal().encode() if self.passphrase is not None else None
+        try:
+            with open(place, "rb") as file:
+                text = _as_openssh(file.read(), phrase)
+            key = _of_kind(text)
+            if os.path.exists(place + "-cert.pub"):
+                key.load_certificate(place + "-cert.pub")
+            return key
+        except (OSError, ValueError, TypeError, UnsupportedAlgorithm, SSHException) as error:
+            raise ReadError(
+                "the private key cannot be read",
+                expected="a key file (Ed25519, ECDSA or RSA), and its passphrase if it has one",
+                got=f"{path} ({type(error).__name__})",
+            ) from None
+
+
+def _as_openssh(data: bytes, phrase: bytes | None) -> str:
+    """A key in any of its forms (OpenSSH, PKCS#1, PKCS#8, SEC1) as the one that paramiko reads."""
+    from cryptography.hazmat.primitives import serialization as form
+
+    ssh = b"BEGIN OPENSSH PRIVATE KEY" in data
+    load: Callable[..., Any] = form.load_ssh_private_key if ssh else form.load_pem_private_key
+    try:
+        key = load(data, phrase)
+    except TypeError:
+        if phrase is None:
+            raise
+        key = load(data, None)  # a passphrase that the key does not have
+    plain = form.NoEncryption()
+    return key.private_bytes(form.Encoding.PEM, form.PrivateFormat.OpenSSH, plain).decode()
+
+
+def _of_kind(text: str) -> paramiko.PKey:
+    import paramiko
+
+    for kind in (paramiko.Ed25519Key, paramiko.ECDSAKey):
+        with contextlib.suppress(ValueError, TypeError, paramiko.SSHException):
+            return kind.from_private_key(io.StringIO(text))
+    return paramiko.RSAKey.from_private_key(io.StringIO(text))
 
 
 def _prefer_fast(transport: paramiko.Transport) -> None:

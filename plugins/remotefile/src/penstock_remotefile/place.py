@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import getpass
+import re
 from urllib.parse import unquote, urlsplit
 
 from penstock.contracts import Configured, Secret, at_least, connector, option
 from penstock.contracts.errors import OptionError
 from penstock_localfile.engine.names import divide
 from penstock_localfile.engine.storage import Storage
+
+_LETS_IN = re.compile(r"auth|cookie|key|token|secret|passw|session|credential", re.IGNORECASE)
 
 
 @connector
@@ -23,7 +26,9 @@ class RemotePlace(Configured):
     )
     password: Secret | None = option(default=None, doc="sftp: the user's password.")
     private_key: str | None = option(
-        default=None, doc="sftp: path of a private key (Ed25519, ECDSA or RSA)."
+        default=None,
+        doc="sftp: path of a private key (Ed25519, ECDSA or RSA); a certificate "
+        "beside it (`-cert.pub`) is used, too.",
     )
     passphrase: Secret | None = option(default=None, doc="sftp: of the private key.")
     agent: bool = option(default=False, doc="sftp: use the keys of a running SSH agent.")
@@ -51,6 +56,10 @@ class RemotePlace(Configured):
     headers: dict[str, str | Secret] = option(
         prefix="header.", doc="http: further headers, for instance header.Authorization."
     )
+    plain_http: bool = option(
+        default=False,
+        doc="http: headers that let one in may go to another host in the clear.",
+    )
     fs: dict[str, str | Secret] = option(
         prefix="fs.",
         doc="fsspec: arguments of the filesystem, for instance fs.endpoint_url; true, false and "
@@ -59,19 +68,24 @@ class RemotePlace(Configured):
 
     def settle(self) -> None:
         """What lets one in would show in plans: in a URL, a header, an argument."""
+        lets_in = [
+            n for n, v in self.headers.items() if isinstance(v, Secret) or _LETS_IN.search(n)
+        ]
         for name in ("headers", "fs"):
             given: dict[str, str | Secret] = getattr(self, name)
             hidden = {k: v if isinstance(v, Secret) else Secret(v) for k, v in given.items()}
             object.__setattr__(self, name, hidden)
+        for url in self.addresses():
+            _refuse_password(url)
+            if lets_in and not self.plain_http and url.lower().startswith("http:") and _far(url):
+                raise OptionError(
+                    "a header that lets one in would go over the net in the clear",
+                    got=f"header.{lets_in[0]} to {url}",
+                    fix="use https, or set plain_http=true if that is what you want",
+                )
         parts = urlsplit(self.url)
-        if parts.password is not None:
-            raise OptionError(
-                "a password in the URL would be seen in plans and logs",
-                fix="take it out of the URL and give password=${env:NAME}",
-            )
-        far = parts.hostname not in ("localhost", "127.0.0.1", "::1")
         told = self.scheme != "ftp" or "password" not in self.fs or "tls" in self.fs
-        if far and not told:
+        if _far(self.url) and not told:
             raise OptionError(
                 "the password would go over the net in the clear",
                 got=self.url,
@@ -87,6 +101,10 @@ class RemotePlace(Configured):
                 expected="SHA256:..., as ssh-keygen -lf prints it",
                 got=self.fingerprint,
             )
+
+    def addresses(self) -> list[str]:
+        """Every URL among the options."""
+        return [self.url]
 
     @property
     def scheme(self) -> str:
@@ -130,3 +148,21 @@ class RemotePlace(Configured):
             connections=self.connections,
         )
         return SftpStorage(login, unquote(parts.path) or "/", self.retries)
+
+
+def _far(url: str) -> bool:
+    return urlsplit(url).hostname not in ("localhost", "127.0.0.1", "::1")
+
+
+def _refuse_password(url: str) -> None:
+    parts = urlsplit(url)
+    if parts.password is not None:
+        raise OptionError(
+            "a password in the URL would be seen in plans and logs",
+            fix="take it out of the URL and give password=${env:NAME}",
+        )
+    if parts.scheme.lower() in ("http", "https") and parts.username is not None:
+        raise OptionError(
+            "a user in the URL is not sent by HTTP, and would be seen in plans and logs",
+            fix="take it out of the URL and give header.Authorization=${env:NAME}",
+        )

@@ -22,6 +22,12 @@ class RemoteFileSink(RemotePlace, FileSink):
             raise OptionError("the option url is missing", expected="url: the folder to write to")
         if self.scheme in ("http", "https"):
             raise OptionError("files cannot be written by HTTP", got=self.url)
+        if self.keep_times and self.scheme != "sftp":
+            raise OptionError(
+                "stores keep their own times, which cannot be set",
+                expected="keep_times only where the target is a folder or an SFTP server",
+                got=f"keep_times with {self.scheme}://",
+            )
         if self.located()[1]:
             raise OptionError("the place to write to is a glob", got=self.url)
 

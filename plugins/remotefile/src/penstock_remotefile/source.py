@@ -53,6 +53,10 @@ class RemoteFiles(RemotePlace, FileOptions, ReplayableSource):
                     fix=f"give a whole URL: archive={self.scheme}://...",
                 )
 
+    def addresses(self) -> list[str]:
+        """Every URL among the options."""
+        return [self.url, *self.urls, self.archive]
+
     def schema(self) -> pa.Schema:
         """The envelope, or the columns of the format and `_pen`."""
         form = self.file_format()

@@ -32,7 +32,8 @@ class FileOptions(Configured):
     )
     _schema: Any = option(
         default=None,
-        doc="Columns of csv, json, parquet and avro; learned from the first file if not given.",
+        doc="Columns of csv, json, parquet and avro; learned from the first file if not "
+        "given, which only after=keep allows.",
         example="id BIGINT, name STRING",
     )
     recursive: bool = option(default=False, doc="Look into the folders below, too.")
@@ -141,7 +142,16 @@ class FileOptions(Configured):
         if self.format == "xml":
             from penstock_localfile.engine.formats.xml import RowPath
 
-            RowPath.parse(self.row).pattern(self.namespaces)
+            path = RowPath.parse(self.row)
+            path.pattern(self.namespaces)
+            path.test(self.namespaces)
+        if self.after != "keep" and self.file_format().learns():
+            raise OptionError(
+                f"after={self.after} takes away the file that the schema would be learned from, "
+                "and a restart would learn another one or none",
+                expected="schema, or after=keep",
+                fix='schema="id BIGINT, name STRING"',
+            )
         if self.after == "rename" and not self.suffix:
             raise OptionError("after=rename needs a suffix", fix='suffix=".done"')
         if self.delimiter == self.quote:

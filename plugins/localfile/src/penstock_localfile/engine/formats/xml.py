@@ -21,6 +21,14 @@ from penstock_localfile.engine.storage import Storage
 _ROWS = 5_000
 _BYTES = 4 << 20
 _STEP = re.compile(r"(//?)((?:[\w.-]+:)?[\w.-]+|\*)")
+_TEXT = re.compile(r"'[^']*'|\"[^\"]*\"")
+_NUMBERED = re.compile(r"\b(?:position|last)\s*\(")
+# What lies elsewhere in the file has gone by or is yet to come; only attributes above are there.
+_OUTSIDE = re.compile(
+    r"(?:preceding|following)(?:-sibling)?\s*::|\.\.(?!/@|/\.\.)"
+    r"|(?:parent|ancestor)(?:-or-self)?\s*::(?![\w.:*-]+/@)"
+    r"|(?:^|[\[=<>+|(,-]|\b(?:and|or|div|mod))\s*/"
+)
 
 
 @frozen
@@ -29,33 +37,67 @@ class RowPath:
 
     Attributes:
         steps: Pairs of (may skip levels, name or `*`), from the root down.
-        condition: The predicate of the last step, with its brackets; empty if none.
+        conditions: The predicates of the last step, without their brackets.
     """
 
     steps: tuple[tuple[bool, str], ...]
-    condition: str = ""
+    conditions: tuple[str, ...] = ()
 
     @classmethod
     def parse(cls, text: str) -> RowPath:
         """The path in a user's words.
 
         Raises:
-            OptionError: it is more than names, `*`, `/`, `//` and one predicate at the end.
+            OptionError: it is more than names, `*`, `/`, `//` and predicates at the end, or one of
+                them asks for what cannot be known while a file streams by.
         """
         at, steps = 0, []
         while match := _STEP.match(text, at):
             steps.append((match.group(1) == "//", match.group(2)))
             at = match.end()
-        condition = text[at:]
-        closed = condition == "" or (condition[0] == "[" and condition[-1] == "]")
-        if not steps or not closed:
+        conditions = _bracketed(text[at:])
+        if not steps or conditions is None:
             raise OptionError(
                 "this path cannot select rows while a file streams by",
                 expected="steps of / or // with a name or *, and predicates on the last: "
                 "//order[@id > 3]",
                 got=text,
             )
-        return cls(tuple(steps), condition)
+        return cls(tuple(steps), conditions)
+
+    def test(self, namespaces: dict[str, str]) -> Any:
+        """A compiled XPath that is true of the elements that meet the conditions; None: all do.
+
+        Raises:
+            OptionError: a condition is no XPath, counts elements, or looks outside of its element.
+        """
+        if not self.conditions:
+            return None
+        etree = lxml()
+        for each in self.conditions:
+            bare = _blank(each)
+            numbered = _NUMBERED.search(_shallow(bare)) is not None
+            try:
+                # The type of an expression is the same for every element.
+                find = etree.XPath(each, namespaces=namespaces or None)
+                numbered = numbered or isinstance(find(etree.Element("any")), float)
+            except etree.XPathError as error:
+                raise OptionError(f"a predicate of row is no XPath: {error}", got=each) from None
+            if numbered:
+                raise OptionError(
+                    "a predicate of row counts elements, which are not kept while a file streams by",
+                    expected="a condition on the element: //order[@id > 3]",
+                    got=f"[{each}]",
+                )
+            if _OUTSIDE.search(bare):
+                raise OptionError(
+                    "a predicate of row looks outside of its element, and what is there is not "
+                    "kept while a file streams by",
+                    expected="the element, what is in it, and the attributes above it: ../@kind",
+                    got=f"[{each}]",
+                )
+        whole = "".join(f"[{each}]" for each in self.conditions)
+        return etree.XPath(f"self::*{whole}", namespaces=namespaces or None)
 
     def pattern(self, namespaces: dict[str, str]) -> re.Pattern[str]:
         """A regular expression over the names from the root to an element, each after a `/`."""
@@ -104,9 +146,7 @@ class XmlFormat(Format):
         etree = lxml()
         path = RowPath.parse(self.row)
         pattern = path.pattern(self.namespaces)
-        test = None
-        if path.condition:
-            test = etree.XPath(f"self::*{path.condition}", namespaces=self.namespaces or None)
+        test = path.test(self.namespaces)
         names: list[str] = []
         inside = 0  # how many selected elements are open; nothing below them is thrown away
         limited = _Limited(as_file(content), self.longest)
@@ -144,6 +184,41 @@ class XmlFormat(Format):
                 f"an XML file cannot be read: {error.msg}",
                 got=f"{shown(file.entry.path)}, line {error.lineno}",
             ) from None
+        except etree.XPathError as error:
+            raise ReadError(
+                f"a predicate of row cannot be evaluated: {error}",
+                got=f"{self.row} in {shown(file.entry.path)}",
+            ) from None
+
+
+def _blank(text: str) -> str:
+    """The text with its string literals emptied, of the same length."""
+    return _TEXT.sub(lambda found: "'" + " " * (len(found.group()) - 2) + "'", text)
+
+
+def _bracketed(text: str) -> tuple[str, ...] | None:
+    """What is in each pair of brackets; None if there is anything else."""
+    found, depth, start = [], 0, 0
+    for at, letter in enumerate(_blank(text)):
+        if letter == "[":
+            depth += 1
+            start = at + 1 if depth == 1 else start
+        elif letter == "]":
+            depth -= 1
+            if depth == 0:
+                found.append(text[start:at])
+        elif depth == 0 and not letter.isspace():
+            return None
+        if depth < 0:
+            return None
+    return tuple(found) if depth == 0 else None
+
+
+def _shallow(bare: str) -> str:
+    """The text without what is in brackets."""
+    while (less := re.sub(r"\[[^\[\]]*\]", "", bare)) != bare:
+        bare = less
+    return bare
 
 
 class _Limited:
