@@ -85,7 +85,7 @@ def test_an_error_that_does_not_pass_is_not_waited_for(cluster, batch, monkeypat
     sink = KafkaSink(servers=cluster.address, topic="t")
     cluster.fail(mockcluster.OFFSET_FETCH, KafkaError.GROUP_AUTHORIZATION_FAILED)
     with pytest.raises(Exception, match=r"(?i)group authorization"):
-        sink.begin(batch(0))
+        write(sink, batch(0))
 
 
 def test_the_group_moves_with_the_last_batch_though_its_coordinator_moves_too(cluster):

@@ -140,4 +140,5 @@ def _deliveries(messages: Sequence[Received]) -> pa.Int64Array | None:
 
 def _count(said: Any) -> int | None:
     """Any sender may write this header too, and anything in it."""
-    return said if type(said) is int and 0 <= said < 2**31 else None
+    number = isinstance(said, int) and not isinstance(said, bool)
+    return int(said) if number and 0 <= said < 2**31 else None

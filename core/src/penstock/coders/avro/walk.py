@@ -62,15 +62,22 @@ class Walk:
             CodecError: they are cut off, or one says something impossible.
         """
         starts: list[int] = []
+        step = self._step
         while True:
             try:
                 count, at = _count(data, at)
+                if count == 1:  # some write arrays item by item
+                    starts.append(at)
+                    at = step(data, at)
             except IndexError:
                 raise _cut() from None
             if not count:
                 return starts, at
-            found, at = self.several(data, at, count)
-            starts += found
+            if count > 1:
+                found, at = self.several(data, at, count)
+                starts += found
+            elif at > len(data):
+                raise _cut()
             if not self.smallest and len(starts) > MAX_EMPTY:
                 raise CodecError("it claims more items than there are bytes")
 

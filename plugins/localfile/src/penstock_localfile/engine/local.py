@@ -124,7 +124,7 @@ class LocalStorage(Storage):
         place = self._inside(path, BadName)
         if os.path.isdir(place):
             raise BadName("a folder has the name that a file is to get", got=shown(path))
-        above = os.path.dirname(place)
+        above = os.path.dirname(os.path.abspath(place))
         while not os.path.lexists(above) and above != os.path.dirname(above):
             above = os.path.dirname(above)
         if not os.path.isdir(above):
