@@ -1,5 +1,6 @@
 """What the template generates: built, installed into an empty environment, tested, used."""
 
+import itertools
 import json
 import subprocess
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 from attrs import frozen
 
-from penstock.scaffold import SHAPES, new
+from penstock.scaffold import LICENCES, SHAPES, new
 from tests.packaging import wheels
 from tests.packaging.environments import Environment
 from tests.template.places import with_spark
@@ -19,6 +20,12 @@ QUICK = ("source-and-sink", "coder")
 CASES = [
     shape if shape in QUICK else pytest.param(shape, marks=pytest.mark.slow) for shape in SHAPES
 ]
+
+KINDS = {"coder": "coders", "transform": "transforms"}
+# One name has a dash, which a package, a class and a module of Spark's cannot have.
+NAMES = {shape: "rain-gauge" if shape == "source-and-sink" else "rain" for shape in SHAPES}
+# More shapes than licences: so all of them are built.
+CHOSEN = dict(zip(SHAPES, itertools.cycle(LICENCES), strict=False))
 
 USE = {
     "source": """
@@ -55,8 +62,8 @@ with fresh_place(Path(tempfile.mkdtemp())) as case:
 import tempfile
 folder = tempfile.mkdtemp()
 rows = spark.range(20).selectExpr("cast(id as string) value")
-rows.write.format("penstock.rain").option("path", folder).mode("append").save()
-found["rows"] = spark.read.format("penstock.rain").option("path", folder).load().count()
+rows.write.format("penstock.rain-gauge").option("path", folder).mode("append").save()
+found["rows"] = spark.read.format("penstock.rain-gauge").option("path", folder).load().count()
 """,
     "coder": """
 import pyarrow as pa
@@ -83,6 +90,7 @@ class Generated:
     """A project as the template makes it, and an environment that has its wheel and the core's."""
 
     project: Path
+    wheel: Path
     environment: Environment
 
     def python(self, *arguments):
@@ -105,7 +113,7 @@ def generated(core, tmp_path_factory):
     def make(shape):
         if shape not in made:
             folder = tmp_path_factory.mktemp(shape)
-            project = new("rain", shape, folder=folder)
+            project = new(NAMES[shape], shape, CHOSEN[shape], folder)
             wheels.uv(
                 "build", "--quiet", "--wheel", "--out-dir", str(folder / "dist"), str(project)
             )
@@ -114,7 +122,7 @@ def generated(core, tmp_path_factory):
             environment.install(core, wheel)
             tools = ["pytest", "pytest-timeout", "ruff", "mypy"]
             wheels.uv("pip", "install", "--quiet", "--python", str(environment.python), *tools)
-            made[shape] = Generated(project, environment)
+            made[shape] = Generated(project, wheel, environment)
         return made[shape]
 
     return make
@@ -132,13 +140,18 @@ def test_it_works_at_once(generated, shape):
     assert " passed" in said
     assert " failed" not in said
 
-    kind = {"coder": "coders", "transform": "transforms"}.get(shape, "connectors")
+    about = wheels.metadata(made.wheel)
+    licence = CHOSEN[shape]
+    assert about.get("License-Expression") == (None if licence == "Proprietary" else licence)
+    assert about["License-File"] == "LICENSE"
+
+    name, kind = NAMES[shape], KINDS.get(shape, "connectors")
     names = "import json; from penstock import registry; print(json.dumps(registry.names({!r})))"
     environment = made.environment
     listed = json.loads(environment.run("python", "-c", names.format(kind)))
-    assert "rain" in listed
+    assert name in listed
     if kind == "connectors":
-        assert environment.connectors()["rain"]["broken"] is None
+        assert environment.connectors()[name]["broken"] is None
 
 
 @pytest.mark.timeout(600)
@@ -154,14 +167,14 @@ def test_spark_reads_or_writes_through_it(generated, shape):
 @pytest.mark.parametrize("shape", CASES)
 def test_the_command_line_finds_the_suite_of_an_installed_wheel(generated, shape):
     short = ["--only", "opt_01 or cod_01 or trf_01"]
-    environment = generated(shape).environment
-    report = json.loads(environment.run("penstock", "conformance", "rain", *short, "--json"))
+    environment, name = generated(shape).environment, NAMES[shape]
+    report = json.loads(environment.run("penstock", "conformance", name, *short, "--json"))
     assert report["ok"]
-    assert report["distribution"] == "penstock-rain 0.1.0"
+    assert report["distribution"] == f"penstock-{name} 0.1.0"
     assert report["suite"]
     assert [row["outcome"] for row in report["outcomes"]] == ["passed"]
-    told = environment.run("penstock", "conformance", "rain", *short)
-    assert told.startswith("rain (penstock-rain 0.1.0), suite ")
+    told = environment.run("penstock", "conformance", name, *short)
+    assert told.startswith(f"{name} (penstock-{name} 0.1.0), suite ")
     assert told.rstrip().endswith("ok: 1 passed")
 
 
@@ -170,7 +183,7 @@ def test_the_command_line_finds_the_suite_of_an_installed_wheel(generated, shape
 @pytest.mark.parametrize("shape", SHAPES)
 def test_it_keeps_every_clause(generated, shape):
     environment = generated(shape).environment
-    said = environment.run("penstock", "conformance", "rain", "--json", within=800)
+    said = environment.run("penstock", "conformance", NAMES[shape], "--json", within=800)
     report = json.loads(said)
     assert report["ok"]
     assert report["counts"]["waived"] == 0
