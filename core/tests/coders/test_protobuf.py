@@ -306,29 +306,58 @@ def test_any_bytes_give_rows_or_errors(values):
     assert done.rows.num_rows + len(done.errors) == len(values)
 
 
-def test_files_that_a_registered_schema_imports_are_followed(registry):
+def importing():
+    """A message whose file imports another, which imports a third."""
     text = descriptor_pb2.FieldDescriptorProto.TYPE_STRING
-    street = descriptor_pb2.FileDescriptorProto(
-        name="street.proto", package="refs", syntax="proto3"
-    )
-    street.message_type.add(name="Street").field.add(name="name", number=1, type=text, label=1)
-    order = descriptor_pb2.FileDescriptorProto(
-        name="order.proto", package="refs", syntax="proto3", dependency=["street.proto"]
-    )
-    order.message_type.add(name="Order").field.add(
-        name="to", number=1, type=11, type_name=".refs.Street", label=1
-    )
     pool = descriptor_pool.DescriptorPool()
-    for file in (street, order):
+    inner = None
+    for name in ("City", "Street", "Order"):
+        file = descriptor_pb2.FileDescriptorProto(
+            name=f"{name.lower()}.proto", package="refs", syntax="proto3"
+        )
+        made = file.message_type.add(name=name)
+        made.field.add(name="name", number=1, type=text, label=1)
+        if inner is not None:
+            file.dependency.append(f"{inner.lower()}.proto")
+            made.field.add(name="to", number=2, type=11, type_name=f".refs.{inner}", label=1)
         pool.Add(file)
+        inner = name
     cls = message_factory.GetMessageClass(pool.FindMessageTypeByName("refs.Order"))
+    sent = cls(name="o")
+    sent.to.to.name = "a"
+    return cls, sent
+
+
+ROW = {"name": "o", "to": {"name": "", "to": {"name": "a"}}}
+
+
+def test_files_that_a_registered_schema_imports_are_followed(registry):
+    cls, sent = importing()
     client = SchemaRegistryClient({"url": registry.url})
-    write = ProtobufSerializer(cls, client, {"use.deprecated.format": False})
-    sent = cls()
-    sent.to.name = "a"
+    value = ProtobufSerializer(cls, client, {"use.deprecated.format": False})(sent, VALUE)
     reader = registered(registry, topic="orders", message="refs.Order")
-    value = write(sent, VALUE)
-    assert reader.decode(binary(value)).rows.to_pylist() == [{"to": {"name": "a"}}]
+    done = reader.decode(binary(value))
+    assert done.rows.to_pylist() == [ROW]
+    again = registered(registry, schema=cls, topic="orders").encode(done.rows)
+    assert again.values.to_pylist() == [value], "found under the id that Confluent's client gave it"
+
+
+def test_imports_are_registered_before_what_imports_them(registry):
+    cls, sent = importing()
+    rows = pa.RecordBatch.from_pylist([ROW], schema=registered(registry, schema=cls).schema())
+    refused = registered(registry, schema=cls, topic="mine").encode(rows)
+    assert "city.proto" in refused.errors[0].message
+    done = registered(registry, schema=cls, topic="mine", register=True).encode(rows)
+    assert done.errors == ()
+    client = SchemaRegistryClient({"url": registry.url})
+    latest = client.get_latest_version("mine-value").schema
+    assert [(each.name, each.subject) for each in latest.references] == [
+        ("street.proto", "street.proto")
+    ]
+    read = ProtobufDeserializer(cls, {"use.deprecated.format": False}, client)
+    assert read(done.values[0].as_py(), VALUE) == sent
+    reader = registered(registry, topic="mine", message="refs.Order")
+    assert reader.decode(done.values).rows.to_pylist() == [ROW]
 
 
 def test_of_a_oneof_the_last_member_counts():

@@ -60,6 +60,15 @@ class Written:
     references: tuple[tuple[str, str], ...] = ()
 
 
+@frozen
+class Import:
+    """What a schema to be registered refers to by a name, which is its subject too."""
+
+    name: str
+    text: str
+    imports: tuple[Import, ...] = ()
+
+
 @frozen(eq=False)
 class Registry:
     """A registry by its client's settings: `url`, `basic.auth.user.info`, `ssl.ca.location`, ..."""
@@ -128,21 +137,23 @@ class Registry:
         """A subject's schema of a version, the latest by default, and its id."""
         return self._session(form).by_version(subject, version)
 
-    def register(self, subject: str, schema: Written) -> int:
+    def register(self, subject: str, schema: Written, imports: tuple[Import, ...] = ()) -> int:
         """The id of a schema under a subject; registered if it is compatible and not yet there.
+
+        What it imports is registered first.
 
         Raises:
             RegistryError: the registry says it is incompatible.
         """
-        return self._session(None).register(subject, schema)
+        return self._session(None).number(subject, schema, imports, create=True)
 
-    def find(self, subject: str, schema: Written) -> int:
+    def find(self, subject: str, schema: Written, imports: tuple[Import, ...] = ()) -> int:
         """The id that a schema already has under a subject.
 
         Raises:
             RegistryError: it has none.
         """
-        return self._session(None).find(subject, schema)
+        return self._session(None).number(subject, schema, imports, create=False)
 
     def _session(self, form: str | None) -> _Session:
         named = self.settings.items()
@@ -251,7 +262,7 @@ class _Session:
         self.lock = threading.Lock()
         self.known: dict[int, Written] = {}
         self.missing: dict[int, tuple[float, str, str | None]] = {}
-        self.ids: dict[tuple[str, Written, bool], int] = {}
+        self.ids: dict[tuple[str, Written, tuple[Import, ...], bool], int] = {}
 
     def by_id(self, number: int) -> Written:
         with self.lock:
@@ -284,27 +295,35 @@ class _Session:
             found = _asked(lambda: self.client.get_version(subject, version, fmt=self.form), what)
         return int(found.schema_id), self._whole(found.schema)
 
-    def register(self, subject: str, schema: Written) -> int:
-        return self._id(subject, schema, True)
-
-    def find(self, subject: str, schema: Written) -> int:
-        return self._id(subject, schema, False)
-
-    def _id(self, subject: str, schema: Written, create: bool) -> int:
-        from confluent_kafka.schema_registry import Schema
-
+    def number(
+        self, subject: str, schema: Written, imports: tuple[Import, ...], *, create: bool
+    ) -> int:
+        key = (subject, schema, imports, create)
         with self.lock:
-            key = (subject, schema, create)
             if key not in self.ids:
-                given = Schema(schema.text, schema.kind)
+                given = self._schema(schema.text, schema.kind, imports, create)
+                ask = self.client.register_schema if create else self._lookup
                 what = f"this schema under the subject {subject}"
-                if create:
-                    number = _asked(lambda: self.client.register_schema(subject, given), what)
-                else:
-                    found = _asked(lambda: self.client.lookup_schema(subject, given), what)
-                    number = found.schema_id
-                self.ids[key] = int(number)
+                self.ids[key] = int(_asked(lambda: ask(subject, given), what))
             return self.ids[key]
+
+    def _lookup(self, subject: str, given: Any) -> int:
+        return int(self.client.lookup_schema(subject, given).schema_id)
+
+    def _schema(self, text: str, kind: str, imports: tuple[Import, ...], create: bool) -> Any:
+        """A schema that refers to the registry's versions of what it imports."""
+        from confluent_kafka.schema_registry import Schema, SchemaReference
+
+        references = []
+        for name, given in [
+            (each.name, self._schema(each.text, kind, each.imports, create)) for each in imports
+        ]:
+            what = f"the import {name}"
+            if create:
+                _asked(lambda n=name, g=given: self.client.register_schema(n, g), what)
+            found = _asked(lambda n=name, g=given: self.client.lookup_schema(n, g), what)
+            references.append(SchemaReference(name, name, found.version))
+        return Schema(text, kind, references)
 
     def _whole(self, schema: Any) -> Written:
         found: dict[str, str] = {}

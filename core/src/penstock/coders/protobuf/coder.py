@@ -27,6 +27,7 @@ from penstock.coders.protobuf.encode import encode
 from penstock.coders.protobuf.types import Message, plan
 from penstock.coders.registry import (
     Asking,
+    Import,
     Registry,
     RegistryError,
     Strategy,
@@ -43,6 +44,7 @@ from penstock.contracts.secret import Secret
 
 AT_ONCE = 16_384
 MAX_INDEXES = 32
+_STANDARD = ("google/protobuf/", "google/type/", "confluent/")
 
 
 @connector
@@ -186,19 +188,18 @@ class ProtobufCoder(Coder):
         name = message.name
         file = _file_of(files, name)
         try:
-            number = self.registered[0] if self.registered else self._own_id(name, file)
+            number = self.registered[0] if self.registered else self._own_id(name, files, file)
         except RegistryError as error:
             nothing = pa.nulls(rows.num_rows, pa.binary())
             return Encoded(nothing, refused(rows.schema, rows.num_rows, error).errors)
         path = next(p for p, each in _names(files, file.name).items() if each == name)
         return encode(rows, message, b"\x00" + number.to_bytes(4, "big") + _path_bytes(path))
 
-    def _own_id(self, name: str, file: Any) -> int:
+    def _own_id(self, name: str, files: bytes, file: Any) -> int:
         subject = self.subject or subject_name(self.strategy, self.topic, name)
-        text = base64.b64encode(file.SerializeToString()).decode()
         registry = Registry(self.registry)
         ask = registry.register if self.register else registry.find
-        return ask(subject, Written("PROTOBUF", text))
+        return ask(subject, Written("PROTOBUF", _text_of(file)), _imports(files, file))
 
 
 def _path_bytes(path: tuple[int, ...]) -> bytes:
@@ -349,6 +350,19 @@ def _written_set(written: Written) -> bytes:
         standard.CopyToProto(own)
         files.file.insert(0, own)
     return files.SerializeToString()
+
+
+def _text_of(file: Any) -> str:
+    return base64.b64encode(file.SerializeToString()).decode()
+
+
+def _imports(data: bytes, file: Any) -> tuple[Import, ...]:
+    """The files a file imports, but for those that every registry has."""
+    known = {each.name: each for each in _file_set(data).file}
+    wanted = [name for name in file.dependency if not name.startswith(_STANDARD)]
+    return tuple(
+        Import(name, _text_of(known[name]), _imports(data, known[name])) for name in wanted
+    )
 
 
 def _last_file(data: bytes) -> str:
