@@ -491,6 +491,21 @@ def test_a_topic_made_anew_is_an_error_or_read_from_its_beginning(
     assert values(made, warns.plan(anew, after)) == numbered(9, 50)
 
 
+def test_a_topic_that_is_missing_for_a_moment_is_not_taken_for_deleted(
+    source, new_topic, produce, monkeypatch
+):
+    topic = new_topic()
+    produce(topic, numbered(5))
+    _, planner = source(topics=[topic], refresh=0, on_data_loss="warn")
+    end = planner.latest(planner.initial(), Limit())
+    describe, empty = planner.cluster.describe, [{}, {}]
+    monkeypatch.setattr(
+        planner.cluster, "describe", lambda names: empty.pop() if empty else describe(names)
+    )
+    assert planner.latest(end, Limit()) == end
+    assert not empty
+
+
 def test_a_batch_of_a_topic_made_anew_is_not_planned_again_from_the_new_one(
     source, new_topic, produce, kafka, caplog
 ):

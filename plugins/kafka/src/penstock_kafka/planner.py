@@ -21,6 +21,8 @@ from penstock_kafka.where import EARLIEST, LATEST, Where
 from penstock_kafka.who import WHO
 
 log = logging.getLogger("penstock.kafka")
+GONE = 5.0
+"""Seconds after which a topic that is not there counts as deleted."""
 FRESH = 1.0
 """Seconds for which ends of partitions are believed when the lag is told."""
 SAMPLED = 8
@@ -147,6 +149,7 @@ class KafkaPlanner(Planner):
         """Where partitions end; what looks wrong is looked at again, with fresh eyes."""
         for fresh in (False, True):
             self._look(fresh=fresh)
+            self._await_missing(known)
             try:
                 ends = self.cluster.ends(self._places)
             except ReadError as error:
@@ -156,6 +159,14 @@ class KafkaPlanner(Planner):
             if all(end >= known.at.get(place, 0) for place, end in ends.items()):
                 break
         return ends
+
+    def _await_missing(self, known: Offsets) -> None:
+        """A broker that has just begun may not know a topic yet: it is gone if it stays away."""
+        read = {topic for topic, _ in known.at if self._wants(topic)}
+        deadline = time.monotonic() + GONE
+        while read - self._ids.keys() and time.monotonic() < deadline:
+            time.sleep(0.1)
+            self._look(fresh=True)
 
     def _refuse_missing(self, counts: dict[str, int]) -> None:
         missing = [f"{t}-{p}" for t, p in self._places if p >= counts[t]]
