@@ -77,7 +77,7 @@ def judged(oracle, folder, letters):
 @pytest.mark.parametrize(
     "strikes",
     [
-        pytest.param(["mid-write@3", "sinks-finished@3"], id="short"),
+        pytest.param(["mid-write@3", "sinks-finished@3"], id="two", marks=pytest.mark.slow),
         pytest.param(
             [
                 p.replace("sink-finished@6", "sink-finished@4")  # one sink, not two

@@ -79,7 +79,7 @@ def test_lines_are_there_once_and_files_are_archived_after_kills(tmp_path, strik
 @pytest.mark.parametrize(
     "strikes",
     [
-        pytest.param(["mid-write@2", "file-settled@3"], id="short"),
+        pytest.param(["mid-write@2", "file-settled@3"], id="two", marks=pytest.mark.slow),
         pytest.param(
             [
                 "offsets-logged@2",

@@ -229,6 +229,7 @@ def test_a_driver_frozen_beyond_the_transaction_timeout_loses_nothing(make_rig, 
     told(rig, rig.run(["mid-write@3:freeze"]))
 
 
+@pytest.mark.slow
 def test_a_broker_that_is_frozen_for_a_while_loses_nothing(make_rig, told):
     rig = make_rig(2_000, batches=4)
     told(rig, rig.run([], [(600, broker_frozen(10))]))

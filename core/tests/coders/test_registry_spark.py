@@ -11,7 +11,7 @@ import penstock as pen
 from penstock.conformance.waiting import until
 from penstock.spark.deadletters import DeadLetters
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 ID = {"name": "id", "type": "long"}
 FIRST = {"type": "record", "name": "Order", "fields": [ID]}
