@@ -6,7 +6,6 @@ change their meaning. An id the registry does not know is asked for again after 
 
 from __future__ import annotations
 
-import ipaddress
 import math
 import os
 import threading
@@ -26,6 +25,7 @@ from penstock.contracts.errors import (
     SchemaError,
     did_you_mean,
 )
+from penstock.contracts.hosts import is_loopback
 from penstock.contracts.options import hides
 from penstock.contracts.secret import Secret
 
@@ -94,7 +94,7 @@ class Registry:
                 raise OptionError(
                     "registry.url is no registry's address", expected="http:// or https://"
                 )
-            clear = parts.scheme == "http" and not _loopback(parts.hostname)
+            clear = parts.scheme == "http" and not is_loopback(parts.hostname)
             if clear and not trusted and (telling or parts.username):
                 raise OptionError(
                     "the registry's credentials would cross the network in clear text",
@@ -209,15 +209,6 @@ def subject_name(strategy: Strategy, topic: str | None, record: str | None) -> s
             fix="give topic=..., or subject=... itself",
         )
     return f"{topic}-value" if strategy == "topic" else "-".join(str(part) for part in wanted)
-
-
-def _loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _is_number(text: str) -> bool:

@@ -22,6 +22,7 @@ from urllib.parse import quote, urlparse
 
 from penstock.contracts.errors import LayoutError, MaterialiseError, SetupError
 from penstock.spark.commitlog import local_path
+from penstock.spark.durable import sync_folder
 
 _KEPT_BATCHES = 10
 
@@ -35,16 +36,7 @@ def write_whole(path: Path, text: str) -> None:
         file.flush()
         os.fsync(file.fileno())
     os.replace(draft, path)
-    _sync(path.parent)
-
-
-def _sync(folder: Path) -> None:
-    """Have the disk know a folder's names, so that a file made in it outlives a power cut."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    sync_folder(path.parent)
 
 
 def folder_name(name: str) -> str:
@@ -145,7 +137,7 @@ class BatchLog:
             file.write(json.dumps(fact).encode() + b"\n")
             file.flush()
             os.fsync(file.fileno())
-        _sync(self.path.parent)
+        sync_folder(self.path.parent)
 
     def fix_layout(self, sink: str, partitions: int, dealt: str = "") -> None:
         """Log how many tasks write a sink's share, and what deals its records out to them.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from typing import Literal
 from urllib.parse import SplitResult, unquote, urlsplit
 
@@ -10,6 +9,7 @@ from attrs import evolve, frozen
 
 from penstock.contracts import Configured, Secret, at_least, connector, option
 from penstock.contracts.errors import OptionError
+from penstock.contracts.hosts import is_loopback
 
 PORT, TLS_PORT = 5672, 5671
 
@@ -113,7 +113,9 @@ class Address(Configured):
         """
         found = self._from_url() if self.url is not None else self._from_parts()
         for each in found:
-            if not (each.tls or self.plaintext or self.sasl == "EXTERNAL" or _loopback(each.host)):
+            if not (
+                each.tls or self.plaintext or self.sasl == "EXTERNAL" or is_loopback(each.host)
+            ):
                 raise OptionError(
                     "the password would travel in clear to another machine",
                     expected="tls=true or an amqps:// url",
@@ -192,12 +194,3 @@ def _parsed(url: str) -> tuple[SplitResult, int | None]:
             fix="give them as options, such as heartbeat=5; in a vhost write %3F or %23",
         )
     return parts, port
-
-
-def _loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

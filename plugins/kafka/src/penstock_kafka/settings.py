@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 import warnings
 from collections.abc import Mapping
 
 from penstock.contracts import Secret
 from penstock.contracts.errors import OptionError
+from penstock.contracts.hosts import is_loopback
 
 OURS = {
     "bootstrap.servers": "set the option servers instead",
@@ -108,12 +108,7 @@ def check_passed(
 
 def _loopback(server: str) -> bool:
     host = server.strip().rpartition(":")[0].strip("[]")
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+    return is_loopback(host)
 
 
 def revealed(passed: Mapping[str, str | Secret]) -> dict[str, str]:

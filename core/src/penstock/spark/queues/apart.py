@@ -16,8 +16,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from penstock.spark.durable import sync_folder
 from penstock.spark.queues.manifest import Entry, Manifest
-from penstock.spark.queues.segments import SegmentWriter, sync_folder
+from penstock.spark.queues.segments import SegmentWriter
 
 log = logging.getLogger("penstock.queues")
 

@@ -25,10 +25,10 @@ from pyspark.sql.streaming.datasource import (
 from penstock.contracts.errors import ReadError
 from penstock.contracts.queue import QueueSource
 from penstock.contracts.source import Context
+from penstock.spark.durable import sync_folder
 from penstock.spark.failures import speaker, told
 from penstock.spark.queues.child import SpoolReceiver, Task
 from penstock.spark.queues.options import QueueOptions
-from penstock.spark.queues.segments import sync_folder
 from penstock.spark.queues.spool import Folders
 from penstock.spark.source import Finish
 

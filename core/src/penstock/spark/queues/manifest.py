@@ -13,7 +13,7 @@ from typing import Any
 from attrs import frozen
 
 from penstock.contracts.errors import DataLossError, ReadError
-from penstock.spark.queues.segments import sync_folder
+from penstock.spark.durable import sync_folder
 
 _NAME = re.compile(r"\d+")
 

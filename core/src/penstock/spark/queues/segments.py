@@ -27,6 +27,7 @@ from attrs import frozen
 from penstock.contracts.envelope import ENVELOPE
 from penstock.contracts.errors import ReadError
 from penstock.contracts.queue import Lease
+from penstock.spark.durable import sync_folder
 
 MAGIC = b"PENSEG1\n"
 _RECORD = struct.Struct("<II")
@@ -71,15 +72,6 @@ class Read:
 
     rows: pa.Table
     torn: bool
-
-
-def sync_folder(folder: Path) -> None:
-    """Make a rename or a link in a folder durable."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def segments(folder: Path) -> list[Segment]:

@@ -28,6 +28,7 @@ from penstock.contracts.errors import DataLossError, OptionError, PositionError,
 from penstock.contracts.points import reached
 from penstock.contracts.source import Limit
 from penstock.spark.commitlog import local_path
+from penstock.spark.durable import sync_folder
 from penstock.spark.queues import segments as seg
 from penstock.spark.queues.apart import Apart
 from penstock.spark.queues.dedup import Memory
@@ -321,7 +322,7 @@ class Spool:
                 file.flush()
                 os.fsync(file.fileno())
             os.rename(draft, path)
-            seg.sync_folder(self.folders.root)
+            sync_folder(self.folders.root)
         return str(json.loads(path.read_text(encoding="utf-8"))["spool"])
 
     def _sweep_drafts(self) -> None:
