@@ -3,7 +3,6 @@
 import signal
 import subprocess
 import sys
-import textwrap
 
 import pytest
 
@@ -26,10 +25,14 @@ def stop():
 ending = Ending(stop)
 say("ready")
 if sys.argv[1] == "stopping":
-    # As Spark's own loop does when its socket is closed.
+    # As Spark's own loop does when its socket is closed. The signal is held back until it is here:
+    # one that came before `signal.pause()` would leave that waiting for ever.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     ending.stopping()
     say("stopping")
-    signal.pause()
+    while signal.SIGTERM not in signal.sigpending():
+        time.sleep(0.01)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     stop()
 elif sys.argv[1] == "inside":
     with ending.call(), lock:
@@ -43,11 +46,13 @@ else:
 
 @pytest.mark.parametrize("where", ["inside", "idle", "stopping"])
 def test_stop_is_called_with_no_lock_held_and_the_process_ends(where):
-    process = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(PROGRAM), where], stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdout.readline() == "ready\n"
-    assert process.stdout.readline() == f"{where}\n"
-    process.send_signal(signal.SIGTERM)
-    out, _ = process.communicate(timeout=30)
+    command = [sys.executable, "-c", PROGRAM, where]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout.readline() == "ready\n"
+            assert process.stdout.readline() == f"{where}\n"
+            process.send_signal(signal.SIGTERM)
+            out, _ = process.communicate(timeout=30)
+        finally:
+            process.kill()
     assert (out, process.returncode) == ("stopped\n", 0)
