@@ -305,6 +305,12 @@ class Killed(BaseException):
     pass
 
 
+def test_a_file_renamed_after_reading_must_not_pass_for_a_marker(folder):
+    with pytest.raises(OptionError, match="would be the marker"):
+        LocalFiles(path=str(folder), marker=".done", after="rename")
+    LocalFiles(path=str(folder), marker=".done", after="rename", suffix=".read")
+
+
 @pytest.mark.parametrize("after", ["delete", "archive", "rename"])
 @pytest.mark.parametrize("nth", [0, 1, 2])
 def test_settling_goes_on_after_a_kill_in_between(folder, ctx, monkeypatch, after, nth):

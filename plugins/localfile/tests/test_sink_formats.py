@@ -9,7 +9,7 @@ import pytest
 from attrs import evolve
 
 from penstock.contracts import ENVELOPE, Batch, Context
-from penstock.contracts.envelope import undecoded
+from penstock.contracts.envelope import PEN_FIELD, pen, undecoded
 from penstock.contracts.errors import OptionError, ReadError, SchemaError
 from penstock_localfile.sink import LocalFileSink
 from penstock_localfile.source import LocalFiles
@@ -100,6 +100,22 @@ def test_hostile_partition_values_stay_below_the_root(tmp_path):
     assert sum(len((root / f).read_text().splitlines()) for f in files(root)) == 8
 
 
+def test_values_that_hold_any_character_name_folders_of_their_own(tmp_path):
+    given = {"id": [0, 1, 2, 3], "p": ["a\1", "a", "\0", None], "q": ["b", "\1b", "", "\0"]}
+    table = pa.RecordBatch.from_pydict(given)
+    write(LocalFileSink(path=str(tmp_path), format="json", partition_by=["p", "q"]), table)
+    null = "__HIVE_DEFAULT_PARTITION__"
+    assert {
+        os.path.dirname(f): read_back(tmp_path / os.path.dirname(f), "json")
+        for f in files(tmp_path)
+    } == {
+        "p=a%01/q=b": [{"id": 0}],
+        "p=a/q=%01b": [{"id": 1}],
+        f"p=%00/q={null}": [{"id": 2}],
+        f"p={null}/q=%00": [{"id": 3}],
+    }
+
+
 def test_buckets_are_the_same_in_every_batch(tmp_path):
     sink = LocalFileSink(path=str(tmp_path), format="json", bucket_by=["id"], buckets=4)
     write(sink, TABLE)
@@ -143,6 +159,9 @@ def test_names_follow_a_template(tmp_path):
         ({"file_name": "{batch}-{partition}-{what}"}, "must use only"),
         ({"file_name": "{batch.__class__}{partition}"}, "must use only"),
         ({"file_name": "{batch"}, "cannot be read"),
+        ({"file_name": "/tmp/{batch}-{partition}"}, "out of the folder"),
+        ({"file_name": "a/../../{path}", "format": "files"}, "out of the folder"),
+        ({"file_name": "{folder}/{name}", "format": "files"}, "must not have /"),
         ({"bucket_by": ["a"]}, "belong together"),
         ({"convert": "a:b"}, "only with format=files"),
         ({"format": "files", "partition_by": ["a"]}, "as it is"),
@@ -355,3 +374,24 @@ def test_avro_files_are_what_others_read(tmp_path, packed):
     (path,) = tmp_path.glob("*.avro")
     with path.open("rb") as file:
         assert list(fastavro.reader(file)) == rows
+
+
+def test_a_refused_row_comes_back_whole_with_its_folder_and_what_it_carries(tmp_path):
+    values = [b"one", b"two\nlines", b"three"]
+    schema = pa.schema([("value", pa.binary()), ("day", pa.string()), PEN_FIELD])
+    meta = pen(3, id=pa.array(["a", "b", "c"]), original=pa.array(values, pa.binary()))
+    rows = pa.RecordBatch.from_arrays([values, ["1", "2", "2"], meta], schema=schema)
+    sink = LocalFileSink(path=str(tmp_path), partition_by=["day"])
+    assert sink.accepts(schema).names == ["value", "day", "_pen"]
+    [receipt] = write(sink, rows)
+    assert receipt.rows == 2
+    [rejected] = receipt.rejected
+    assert rejected.rows.equals(rows.slice(1, 1))
+    assert rejected.errors == ["the value holds a newline"]
+    assert [p.read_bytes() for p in sorted(tmp_path.glob("day=*/*"))] == [b"one\n", b"three\n"]
+
+
+def test_only_a_format_that_holds_every_row_says_that_it_refuses_none():
+    assert not LocalFileSink(path="/x", format="parquet").refuses()
+    assert LocalFileSink(path="/x", format="parquet", partition_by=["day"]).refuses()
+    assert LocalFileSink(path="/x", format="json").refuses()

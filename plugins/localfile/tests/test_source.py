@@ -116,6 +116,15 @@ def test_one_file_can_be_named(folder):
     assert [row["value"] for row in read_all(LocalFiles(path=str(path)))] == [b"x"]
 
 
+def test_a_file_named_like_the_glob_hides_no_other(folder):
+    for name in ("*.txt", "a.txt", "?.txt"):
+        put(folder, name, name.encode())
+    for glob in ("*.txt", "?.txt"):
+        rows = read_all(LocalFiles(path=f"{folder}/{glob}"))
+        assert sorted(row["value"] for row in rows) == [b"*.txt", b"?.txt", b"a.txt"]
+    assert [r["value"] for r in read_all(LocalFiles(path=f"{folder}/[*].txt"))] == [b"*.txt"]
+
+
 def test_files_come_in_the_order_of_their_time_or_name(folder):
     put(folder, "a", b"late", at=2000)
     put(folder, "b", b"early", at=1000)

@@ -18,6 +18,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
     range_says = "bytes {start}-{last}/{size}"
     silent = False  # tells nothing of what GET sends, and sends more
     breaks: ClassVar[list[int]] = []
+    stalls: ClassVar[list[int]] = []
+    thawed: ClassVar[threading.Event] = threading.Event()
     seen: ClassVar[list[tuple[str, str | None]]] = []
 
     conditions: ClassVar[list[str | None]] = []
@@ -64,7 +66,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_header("ETag", self.tags[body])
         self.send_header("Last-Modified", "Mon, 01 Jan 2024 00:00:00 GMT")
         self.end_headers()
-        if body:
+        if body and self.stalls:
+            self.wfile.write(data[start : start + self.stalls.pop()])
+            self.thawed.wait(30)
+        elif body:
             cut = self.breaks.pop() if self.breaks else None
             self.wfile.write(data[start : None if cut is None else start + cut])
             self.close_connection = True
@@ -107,6 +112,17 @@ def test_a_broken_transfer_goes_on_where_it_stopped(server, ranges):
     assert [r["value"] for r in read_all(source)] == [FILES["/big"]]
     assert any(wanted for _, wanted in Handler.seen)
     assert '"v1"' in Handler.conditions
+
+
+def test_a_server_frozen_during_a_transfer_is_given_up_and_asked_again(server, monkeypatch):
+    monkeypatch.setattr(Handler, "stalls", [200_000])
+    monkeypatch.setattr(Handler, "thawed", threading.Event())
+    source = RemoteFiles(url=f"{server}/big", format="whole", timeout=0.5)
+    try:
+        assert [r["value"] for r in read_all(source)] == [FILES["/big"]]
+    finally:
+        Handler.thawed.set()
+    assert [method for method, _ in Handler.seen].count("GET") == 2
 
 
 def test_a_weak_tag_gives_way_to_the_time_when_a_transfer_goes_on(server, monkeypatch):

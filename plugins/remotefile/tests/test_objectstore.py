@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import penstock_remotefile.fs
 from penstock.contracts import Batch, Context, Limit, Secret
 from penstock.contracts.errors import (
     DataLossError,
@@ -100,6 +101,13 @@ def test_objects_are_listed_by_glob_and_read(fs, bucket, source):
     assert rows[0]["event_time"] is not None
 
 
+def test_a_key_is_written_in_a_url_as_it_is(fs, bucket, source):
+    for name in ("in/a%20b", "in/a b", "in/x#1"):
+        fs.pipe(f"{bucket}/{name}", name.encode())
+    assert values(source("in/a%20b")) == values(source("in/a%*")) == [b"in/a%20b"]
+    assert values(source("in/x#1")) == [b"in/x#1"]
+
+
 def test_an_empty_prefix_is_no_error_and_a_missing_bucket_is(store, bucket, source):
     assert values(source("nothing/*")) == []
     with pytest.raises((ReadError, EphemeralReadError)):
@@ -186,31 +194,98 @@ def test_a_batch_is_written_once(fs, bucket, sink):
 
 def test_a_kill_between_copy_and_removal_is_repeated_without_harm(fs, bucket, sink, monkeypatch):
     receipts = write(sink, batch(), [b"a"], [b"b"])
-    temporary = receipts[0].payload["files"][0]
+    temporary = f"{bucket}/out/{receipts[0].payload['files'][0]['temporary']}"
     with monkeypatch.context() as patched:
-        patched.setattr(s3fs.S3FileSystem, "mv", _copy_and_die)
+        patched.setattr(penstock_remotefile.fs, "reached", _dies_at("/part-"))
         with pytest.raises(_Killed):
             sink.finish(batch(), receipts)
-    fs.invalidate_cache()
-    assert fs.exists(f"{bucket}/out/{temporary['temporary']}")
+    before = objects(fs, f"{bucket}/out/part-")
+    assert [fs.cat(name) for name in before] == [b"a\n"]
+    assert temporary in objects(fs, f"{bucket}/out/")
     assert sink.begin(batch()) is True
-    fs.invalidate_cache()
-    found = sorted(fs.glob(f"{bucket}/out/part-*"))
-    assert [fs.cat(name) for name in found] == [b"a\n", b"b\n"]
-    assert not fs.exists(f"{bucket}/out/{temporary['temporary']}")
+    after = objects(fs, f"{bucket}/out/part-")
+    assert [fs.cat(name) for name in after] == [b"a\n", b"b\n"]
+    assert temporary not in objects(fs, f"{bucket}/out/")
+    # A reader that has it already must not take it for a new version.
+    assert before.items() <= after.items()
+
+
+@pytest.mark.parametrize("after", ["archive", "rename"])
+def test_a_kill_between_copy_and_removal_settles_a_file_once(
+    fs, bucket, source, tmp_path, monkeypatch, after
+):
+    fs.pipe(f"{bucket}/in/a", b"1\n")
+    settling = source("in", after=after)
+    planner = settling.planner(Context(state=str(tmp_path)))
+    end = planner.latest(planner.initial(), Limit())
+    with monkeypatch.context() as patched:
+        patched.setattr(penstock_remotefile.fs, "reached", _dies_at("/in/"))
+        with pytest.raises(_Killed):
+            planner.durable(end)
+    planner.close()
+    assert len(objects(fs, bucket)) == 2
+    settling.planner(Context(state=str(tmp_path))).close()
+    left = {"archive": "in/.archive/a", "rename": "in/a.done"}[after]
+    assert list(objects(fs, bucket)) == [f"{bucket}/{left}"]
+
+
+def test_other_content_under_an_archived_name_is_kept_beside_it(fs, bucket, source, tmp_path):
+    planner = source("in", after="archive", changed="reprocess").planner(
+        Context(state=str(tmp_path))
+    )
+    end = planner.initial()
+    for content in (b"1\n", b"2\n"):
+        fs.pipe(f"{bucket}/in/a", content)
+        end = planner.latest(end, Limit())
+        planner.durable(end)
+    planner.close()
+    kept = objects(fs, bucket)
+    assert [fs.cat(name) for name in kept] == [b"1\n", b"2\n"]
+
+
+@pytest.mark.parametrize("after", ["delete", "archive", "rename"])
+def test_a_name_that_looks_like_a_glob_is_one_name(fs, bucket, source, tmp_path, after):
+    names = ["a", "[ab]", "*", "b", "?"]
+    for name in names:
+        fs.pipe(f"{bucket}/in/{name}", name.encode())
+    planner = source("in", after=after, order="name").planner(Context(state=str(tmp_path)))
+    end = planner.latest(planner.initial(), Limit(files=1))
+    planner.durable(end)
+    planner.close()
+    left = {"archive": ["in/.archive/*"], "rename": ["in/*.done"], "delete": []}[after]
+    expected = [f"in/{name}" for name in names if name != "*"] + left
+    assert sorted(objects(fs, bucket)) == sorted(f"{bucket}/{name}" for name in expected)
+
+
+def test_an_object_may_have_the_name_of_a_prefix(fs, bucket, store):
+    sink = RemoteFileSink(url=f"s3://{bucket}/out", fs=access(store), format="files")
+    schema = pa.schema([pa.field("key", pa.binary()), pa.field("value", pa.binary())])
+    for number, key in enumerate([b"a/b", b"a"]):
+        writer = sink.open(batch(number), 0, 0, schema)
+        writer.write(pa.record_batch([pa.array([key]), pa.array([key])], schema=schema))
+        sink.finish(batch(number), [writer.close()])
+    made = {k: fs.cat(k) for k in objects(fs, f"{bucket}/out/") if ".penstock" not in k}
+    assert made == {f"{bucket}/out/a": b"a", f"{bucket}/out/a/b": b"a/b"}
 
 
 class _Killed(BaseException):
     pass
 
 
-def _copy_and_die(self, old, new, **_):
-    if old.endswith(".json") or "manifest" in old:
-        self.copy(old, new)
-        self.rm_file(old)
-        return
-    self.copy(old, new)
-    raise _Killed
+def _dies_at(name):
+    def reached(point, file):
+        if point == "file-copied" and name in file:
+            raise _Killed
+
+    return reached
+
+
+def objects(fs, prefix):
+    """Every object whose name begins so, with its time."""
+    fs.invalidate_cache()
+    bucket = prefix.partition("/")[0]
+    found = fs.find(bucket, detail=True).items()
+    return {name: facts["LastModified"] for name, facts in found if name.startswith(prefix)}
 
 
 def test_a_store_that_is_gone_is_worth_a_retry(store, bucket):
@@ -221,6 +296,71 @@ def test_a_store_that_is_gone_is_worth_a_retry(store, bucket):
     sink = RemoteFileSink(url=f"s3://{bucket}/out", fs=gone)
     with pytest.raises(EphemeralWriteError, match="the store cannot write"):
         write(sink, batch(), [b"a"])
+
+
+@pytest.fixture
+def fresh_store():
+    yield from running(ObjectStore())
+
+
+IMPATIENT = '{"retries": {"max_attempts": 0}, "connect_timeout": 1, "read_timeout": 1}'
+
+
+@pytest.fixture
+def under_way(fresh_store):
+    """An object, read from its beginning on, of which much is still to come."""
+    data = os.urandom(1 << 20) * 60  # the client reads 50 of them ahead
+    s3fs.S3FileSystem(**access(fresh_store), skip_instance_cache=True).mkdir("bucket")
+    impatient = {**access(fresh_store), "config_kwargs": IMPATIENT}
+    storage, _ = RemoteFiles(url="s3://bucket/in", fs=impatient).storage()
+    out = storage.create(b"big")
+    out.write(data)
+    out.close()
+    file = storage.open(b"big")
+    assert file.read(1 << 20) == data[: 1 << 20]
+    return storage, file, data
+
+
+def rest(file):
+    return b"".join(iter(lambda: file.read(1 << 20), b""))
+
+
+def test_a_store_killed_during_a_transfer_never_gives_a_short_file(fresh_store, under_way):
+    _, file, _ = under_way
+    fresh_store.kill()
+    with pytest.raises(EphemeralReadError, match="the store failed"):
+        rest(file)
+
+
+@pytest.mark.slow
+def test_a_store_frozen_during_a_transfer_is_given_up_and_found_again(fresh_store, under_way):
+    storage, file, data = under_way
+    fresh_store.freeze()
+    try:
+        with pytest.raises(EphemeralReadError, match="the store failed"):
+            rest(file)
+    finally:
+        fresh_store.thaw()
+    assert rest(storage.open(b"big", 5)) == data[5:]
+
+
+def test_a_store_killed_during_an_upload_is_told_and_takes_it_again(fresh_store):
+    made = s3fs.S3FileSystem(**access(fresh_store), skip_instance_cache=True)
+    made.mkdir("bucket")
+    impatient = {**access(fresh_store), "config_kwargs": IMPATIENT}
+    sink = RemoteFileSink(url="s3://bucket/out", fs=impatient)
+    writer = sink.open(batch(), 0, 0, SCHEMA)
+    writer.write(pa.record_batch([pa.array([b"x" * 1000], pa.binary())], schema=SCHEMA))
+    fresh_store.kill()
+    with pytest.raises(EphemeralWriteError):
+        writer.close()
+    writer.abort()
+    fresh_store.restart()
+    made.mkdir("bucket")  # it holds everything in memory
+    assert sink.begin(batch()) is False
+    sink.finish(batch(), write(sink, batch(), [b"again"]))
+    found = objects(made, "bucket/out/part-")
+    assert [made.cat(name) for name in found] == [b"again\n"]
 
 
 def test_what_lets_one_in_never_prints(store, bucket, source, sink):

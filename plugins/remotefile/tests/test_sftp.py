@@ -77,6 +77,35 @@ def test_hostile_names_are_fetched_and_links_out_are_not(sshd, folder, tmp_path)
     assert sorted(r["value"] for r in rows) == sorted(n.hex().encode() for n in names)
 
 
+def test_a_url_may_quote_any_byte_of_a_path(sshd, folder):
+    below = os.path.join(os.fsencode(folder), b"a b#1\xff")
+    os.mkdir(below)
+    for name in (b"x y\xff1", b"x y\xff2", b"x*", b"z"):
+        with open(os.path.join(below, name), "wb") as file:
+            file.write(name)
+
+    def found(name, place="a%20b%231%ff"):
+        rows = read_all(RemoteFiles(**options(sshd, f"{folder}/{place}/{name}")))
+        return sorted(r["value"] for r in rows)
+
+    assert found("x%20y%FF*") == [b"x y\xff1", b"x y\xff2"]
+    assert found("x%20y%ff1") == [b"x y\xff1"]
+    assert found("x%2A") == [b"x*"]
+    assert found("z", place="a b#1%ff") == [b"z"]
+
+
+def test_a_folder_whose_name_is_no_text_is_written_again(sshd, folder):
+    sink = RemoteFileSink(**options(sshd, folder, format="files"))
+    schema = pa.schema([pa.field("key", pa.binary()), pa.field("value", pa.binary())])
+    for number, key in enumerate([b"\xff/a", b"\xff/b"]):
+        each = Batch(Context(query="q", node="n"), number)
+        writer = sink.open(each, 0, 0, schema)
+        writer.write(pa.record_batch([pa.array([key]), pa.array([key])], schema=schema))
+        sink.finish(each, [writer.close()])
+    below = os.path.join(os.fsencode(folder), b"\xff")
+    assert sorted(os.listdir(below)) == [b"a", b"b"]
+
+
 def test_files_are_taken_once_and_archived(sshd, folder, tmp_path):
     source = RemoteFiles(**options(sshd, folder, after="archive"))
     planner = source.planner(Context(state=str(tmp_path / "state")))

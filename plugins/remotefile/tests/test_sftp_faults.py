@@ -176,6 +176,25 @@ def test_a_full_disk_of_the_server_stops_a_batch_and_room_lets_it_go_on(sshd, di
     assert [p.read_bytes().split() for p in visible(disk)] == [large[:2]]
 
 
+def test_a_host_key_that_changes_during_a_transfer_ends_it(fresh_sshd):
+    (fresh_sshd.files / "big").write_bytes(os.urandom(12 << 20))
+    storage, _ = RemoteFiles(**options(fresh_sshd, fresh_sshd.files, retries=8)).storage()
+    file = storage.open(b"big")
+    file.read(1 << 20)
+    fresh_sshd.change_host_key(known=False)
+    fresh_sshd.restart()
+    before = len(fresh_sshd.log.read_text())
+    with pytest.raises(ReadError, match="changed, and nothing was sent") as caught:
+        drain(file)
+    assert not caught.value.ephemeral
+    assert "Accepted" not in fresh_sshd.log.read_text()[before:]
+
+
+def drain(file):
+    while file.read(1 << 20):
+        continue
+
+
 def test_a_server_killed_during_an_upload_shows_nothing_and_takes_it_again(fresh_sshd):
     out = fresh_sshd.files / "out"
     sink = RemoteFileSink(**options(fresh_sshd, out, retries=8))

@@ -1,8 +1,11 @@
 """A whole file for a whole file, archived once it is durable; killed by its test."""
 
+import json
 import sys
+from pathlib import Path
 
 import penstock as pen
+from penstock.conformance.kill import stand_by
 
 
 def turned(data):
@@ -13,21 +16,23 @@ def turned(data):
 
 
 def main(folder):
+    place = json.loads(Path(folder, "place.json").read_text())
+    reading = {"format": "whole", "parts": 2, "max_files": 8, "after": "archive"}
     flow = (
         pen.pipeline("file-for-a-file")
-        .source(
-            "localfile", path=f"{folder}/in", format="whole", parts=2, max_files=8, after="archive"
-        )
+        .source(place["connector"], **place["in"], **reading)
         .bounded()
         .sink(
-            "localfile",
-            path=f"{folder}/out",
+            place["connector"],
+            **place["out"],
             format="files",
             convert="tests.faults.drivers.file_for_a_file:turned",
             file_name="{stem}.out",
         )
     )
-    flow.run(checkpoint=f"{folder}/state")
+    spark = pen.session()
+    stand_by()
+    flow.run(checkpoint=f"{folder}/state", spark=spark)
 
 
 if __name__ == "__main__":

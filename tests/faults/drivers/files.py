@@ -1,18 +1,24 @@
 """Files to files, archived once they are durable; killed by its test."""
 
+import json
 import sys
+from pathlib import Path
 
 import penstock as pen
+from penstock.conformance.kill import stand_by
 
 
 def main(folder):
+    place = json.loads(Path(folder, "place.json").read_text())
     flow = (
         pen.pipeline("files")
-        .source("localfile", path=f"{folder}/in", max_files=2, after="archive")
+        .source(place["connector"], **place["in"], max_files=2, after="archive")
         .bounded()
-        .sink("localfile", path=f"{folder}/out")
+        .sink(place["connector"], **place["out"])
     )
-    flow.run(checkpoint=f"{folder}/state")
+    spark = pen.session()
+    stand_by()
+    flow.run(checkpoint=f"{folder}/state", spark=spark)
 
 
 if __name__ == "__main__":

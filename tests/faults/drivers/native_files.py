@@ -3,6 +3,7 @@
 import sys
 
 import penstock as pen
+from penstock.conformance.kill import stand_by
 
 
 def main(folder):
@@ -20,7 +21,9 @@ def main(folder):
         .select("id", "_pen.stamp.part AS part", "_pen.stamp.position AS position")
         .sink("localfile", path=f"{folder}/out", format="json")
     )
-    flow.run(checkpoint=f"{folder}/state")
+    spark = pen.session()
+    stand_by()
+    flow.run(checkpoint=f"{folder}/state", spark=spark)
 
 
 if __name__ == "__main__":

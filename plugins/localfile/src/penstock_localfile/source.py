@@ -67,7 +67,8 @@ class LocalFiles(FileOptions, ReplayableSource, ReadsInSpark):
     def _place(self) -> tuple[LocalStorage, Rules]:
         """The root folder, and which files below it are meant."""
         path = self.path.removeprefix("file://")
-        if os.path.isfile(path):
+        # A file whose own name is `*.csv` must not hide those that the glob means.
+        if not {"*", "?"} & set(path) and os.path.isfile(path):
             root, name = os.path.split(path)
             storage = LocalStorage(root or ".")
             return storage, self.rules(storage, literal(name), named=True)

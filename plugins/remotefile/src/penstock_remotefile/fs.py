@@ -24,6 +24,7 @@ from penstock.contracts.errors import (
     SetupError,
     WriteError,
 )
+from penstock.contracts.points import reached
 from penstock_localfile.engine.names import BadName, below, safe, shown
 from penstock_localfile.engine.storage import Entry, Readable, Skip, Storage, Writable
 
@@ -151,7 +152,7 @@ class FsspecStorage(Storage):
         target = self._at(there, new)
         with self._writing(new):
             self._make_folder(fs, target)
-            fs.mv(self._at(root, old), target)
+            _move(fs, self._at(root, old), target)
 
     def beside(self, folder: str) -> FsspecStorage:
         """Another prefix."""
@@ -199,6 +200,11 @@ class FsspecStorage(Storage):
     def flat(self) -> bool:
         """Object stores have no folders."""
         return self.url.partition("://")[0] in _FLAT
+
+    @property
+    def copies(self) -> bool:
+        """Object stores have no rename."""
+        return self.flat
 
     def admit(self, path: bytes) -> None:
         """Names are text, and those of folders are taken."""
@@ -313,6 +319,17 @@ class _Writing:
         """Complete it."""
         with self._storage._writing(self._path):
             self._file.close()
+
+
+def _move(fs: Any, old: str, new: str) -> None:
+    if not _is_flat(fs):
+        fs.mv(old, new)
+        return
+    # Not the client's own move: it takes a name with `*` or `[` in it for a glob, and puts a file
+    # *into* a prefix that has its new name.
+    fs.cp_file(old, new)
+    reached("file-copied", file=new)
+    fs.rm_file(old)
 
 
 def _plain(url: str) -> str:

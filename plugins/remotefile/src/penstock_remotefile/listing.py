@@ -1,4 +1,4 @@
-"""Listing a folder by SFTP, whatever bytes its names are made of."""
+"""Looking at folders by SFTP, whatever bytes their names are made of."""
 
 from __future__ import annotations
 
@@ -43,3 +43,13 @@ def listed(
     finally:
         sftp._request(CMD_CLOSE, handle)
     return found
+
+
+def resolved(sftp: paramiko.SFTPClient, place: bytes) -> bytes:
+    """A path with its links followed; paramiko's own call fails where that is no UTF-8."""
+    from paramiko.sftp import CMD_NAME, CMD_REALPATH
+
+    kind, message = sftp._request(CMD_REALPATH, place)
+    if kind != CMD_NAME or message.get_int() != 1:
+        raise OSError("the server did not resolve the path")
+    return bytes(message.get_binary())

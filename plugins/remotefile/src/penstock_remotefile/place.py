@@ -8,9 +8,10 @@ from urllib.parse import unquote, urlsplit
 
 from penstock.contracts import Configured, Secret, at_least, connector, option
 from penstock.contracts.errors import OptionError
-from penstock_localfile.engine.names import divide
+from penstock_localfile.engine.names import divide, literal
 from penstock_localfile.engine.storage import Storage
 
+_QUOTED = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
 _LETS_IN = re.compile(r"auth|cookie|key|token|secret|passw|session|credential", re.IGNORECASE)
 
 
@@ -48,10 +49,12 @@ class RemotePlace(Configured):
         default=30.0,
         unit="seconds",
         check=at_least(0.1),
-        doc="A server that says nothing for so long is taken for gone.",
+        doc="sftp, http: a server that says nothing for so long is taken for gone.",
     )
     retries: int = option(
-        default=5, check=at_least(0), doc="Try a broken transfer again so often, from its offset."
+        default=5,
+        check=at_least(0),
+        doc="sftp, http: try a broken transfer again so often, from its offset.",
     )
     headers: dict[str, str | Secret] = option(
         prefix="header.", doc="http: further headers, for instance header.Authorization."
@@ -122,7 +125,7 @@ class RemotePlace(Configured):
         """The system that holds the files, and the glob below its root."""
         base, pattern = self.located()
         if self.scheme == "sftp":
-            return self._sftp(base), pattern
+            return self._sftp(base), _unquoted(pattern)
         from penstock_remotefile.fs import FsspecStorage
 
         return FsspecStorage(base, tuple(sorted(self.fs.items()))), pattern
@@ -132,6 +135,8 @@ class RemotePlace(Configured):
         from penstock_remotefile.sftp import SftpStorage
 
         parts = urlsplit(base)
+        # Not what urlsplit takes for the path: a `#` would end it, and name another folder.
+        path = base[len(f"{parts.scheme}://{parts.netloc}") :]
         if not parts.hostname:
             raise OptionError("the URL names no host", got=self.url)
         login = Login(
@@ -147,7 +152,17 @@ class RemotePlace(Configured):
             timeout=self.timeout,
             connections=self.connections,
         )
-        return SftpStorage(login, unquote(parts.path) or "/", self.retries)
+        return SftpStorage(login, meant(path) or "/", self.retries)
+
+
+def meant(path: str) -> str:
+    """A path without the quoting of URLs; bytes that are no text stay what they are."""
+    return unquote(path, errors="surrogateescape")
+
+
+def _unquoted(pattern: str) -> str:
+    """A glob without it; a quoted sign of a glob is a plain character."""
+    return _QUOTED.sub(lambda found: literal(meant(found[0])), pattern)
 
 
 def _far(url: str) -> bool:

@@ -27,7 +27,7 @@ from penstock_localfile.engine.storage import (
     Writable,
     permissions,
 )
-from penstock_remotefile.listing import listed
+from penstock_remotefile.listing import listed, resolved
 from penstock_remotefile.login import Login, is_lost, pool
 from penstock_remotefile.transfer import Download, Upload
 
@@ -55,13 +55,14 @@ class SftpStorage(Storage):
     @property
     def origin(self) -> str:
         """The URL of the folder, without a user's password."""
-        return f"sftp://{self.login.user}@{self.login.address}{shown(self.root.encode())}"
+        root = shown(self.root.encode("utf-8", "surrogateescape"))
+        return f"sftp://{self.login.user}@{self.login.address}{root}"
 
     def walk(
         self, below: bytes = b"", *, recursive: bool = True, skip: Skip | None = None
     ) -> Iterator[Entry]:
         """The regular files below a folder."""
-        boundary = self._look(lambda sftp: sftp.normalize(self._at(b"")), b"")
+        boundary = self._look(lambda sftp: resolved(sftp, self._at(b"")), b"")
         waiting = [below]
         while waiting:
             folder = waiting.pop()
@@ -83,10 +84,10 @@ class SftpStorage(Storage):
                     if found is not None:
                         yield found
 
-    def _behind_link(self, path: bytes, boundary: str) -> Entry | None:
+    def _behind_link(self, path: bytes, boundary: bytes) -> Entry | None:
         def look(sftp: paramiko.SFTPClient) -> Entry | None:
             try:
-                target = sftp.normalize(self._at(path))
+                target = resolved(sftp, self._at(path))
                 attributes = sftp.stat(self._at(path))
             except FileNotFoundError:
                 return None
@@ -142,7 +143,7 @@ class SftpStorage(Storage):
             return ""
         if not stat_module.S_ISDIR(mode or 0):
             return "a file is where a folder would be needed"
-        root, real = sftp.normalize(self._at(b"")), sftp.normalize(self._at(folder))
+        root, real = resolved(sftp, self._at(b"")), resolved(sftp, self._at(folder))
         out = posixpath.commonpath([root, real]) != root
         return "a link on the way leads out of the folder" if out else ""
 

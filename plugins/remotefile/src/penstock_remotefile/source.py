@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
-from urllib.parse import unquote
 
 import pyarrow as pa
 from attrs import evolve
@@ -17,7 +16,7 @@ from penstock_localfile.engine.names import literal, matcher
 from penstock_localfile.engine.options import FileOptions
 from penstock_localfile.engine.planner import FilePlanner
 from penstock_localfile.engine.storage import Storage
-from penstock_remotefile.place import RemotePlace
+from penstock_remotefile.place import RemotePlace, meant
 
 _WEB = ("http", "https")
 
@@ -96,8 +95,9 @@ class RemoteFiles(RemotePlace, FileOptions, ReplayableSource):
         folder, _, name = self.url.rpartition("/")
         if not pattern and name and "://" in folder:
             above, _ = evolve(self, url=folder).storage()
-            if _is_file(above, unquote(name).encode()):
-                return above, self.rules(above, literal(unquote(name)), named=True)
+            plain = meant(name) if self.scheme == "sftp" else name  # fsspec quotes nothing
+            if _is_file(above, plain.encode("utf-8", "surrogateescape")):
+                return above, self.rules(above, literal(plain), named=True)
         return storage, self.rules(storage, pattern)
 
 

@@ -14,7 +14,7 @@ from attrs import frozen
 from penstock.contracts.points import reached
 from penstock_localfile.engine.ledger import Ledger, Logged
 from penstock_localfile.engine.names import shown, suffixed
-from penstock_localfile.engine.storage import Storage
+from penstock_localfile.engine.storage import Storage, left_by_a_copy
 
 log = logging.getLogger("penstock.localfile")
 Action = Literal["keep", "delete", "archive", "rename"]
@@ -71,16 +71,18 @@ class Afterwards:
         if self.action == "delete":
             storage.remove(path)
         elif self.action == "rename":
-            suffix = self.suffix.encode()
-            target = suffixed(path, suffix)
-            if storage.stat(target) is not None:  # an earlier file of this name is there already
-                target = suffixed(path, _numbered(file) + suffix)
-            storage.rename(path, target)
+            _move(storage, file, storage, self.suffix.encode())
         else:
-            to = storage.beside(self.archive)
-            target = path if to.stat(path) is None else suffixed(path, _numbered(file))
-            storage.rename(path, target, to=to)
+            _move(storage, file, storage.beside(self.archive), b"")
 
 
-def _numbered(file: Logged) -> bytes:
-    return b"." + str(file.number).encode()
+def _move(storage: Storage, file: Logged, to: Storage, suffix: bytes) -> None:
+    path = file.entry.path
+    target = suffixed(path, suffix)
+    if to.stat(target) is not None:
+        if left_by_a_copy(storage, path, to, target):
+            storage.remove(path)
+            return
+        # An earlier file of this name is there already.
+        target = suffixed(path, b".%d" % file.number + suffix)
+    storage.rename(path, target, to=to)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import zlib
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.contracts import Rejected
+from penstock.contracts.coder import RowError
 from penstock.contracts.errors import SetupError
 from penstock_localfile.engine.encodings import Sheet
 
@@ -46,16 +47,13 @@ class AvroSheet(Sheet):
         pairs = b"".join(_long(len(k)) + k + _long(len(v)) + v for k, v in meta.items())
         out.write(b"Obj\x01" + _long(len(meta)) + pairs + b"\x00" + self._sync)
 
-    def write(self, rows: pa.RecordBatch) -> Rejected | None:
-        """Add rows; those that Avro cannot hold come back."""
+    def write(self, rows: pa.RecordBatch) -> Sequence[RowError]:
+        """Add rows; says which of them Avro cannot hold."""
         done = self._coder.encode(rows)
         values = done.values.drop_null()
         for at in range(0, len(values), _AT_ONCE):
             self._add(values.slice(at, _AT_ONCE))
-        if not done.errors:
-            return None
-        bad = pa.array([error.row for error in done.errors], pa.int32())
-        return Rejected(rows.take(bad), [error.message for error in done.errors])
+        return done.errors
 
     def _add(self, values: pa.Array) -> None:
         offsets = np.frombuffer(values.buffers()[1], np.int32)[values.offset :]

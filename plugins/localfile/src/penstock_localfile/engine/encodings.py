@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 from abc import ABC, abstractmethod
 from bz2 import BZ2File
+from collections.abc import Sequence
 from typing import IO, Any, cast
 
 import pyarrow as pa
@@ -12,7 +13,7 @@ from attrs import frozen
 
 from penstock.coders.csvwrite import write_rows as csv_rows
 from penstock.coders.jsonwrite import write_rows as json_rows
-from penstock.contracts import Rejected
+from penstock.contracts.coder import RowError
 from penstock.contracts.compute import pc
 from penstock.contracts.errors import SchemaError
 from penstock_localfile.engine.packed import Packed
@@ -59,8 +60,8 @@ class Sheet(ABC):
     """One open file of some encoding."""
 
     @abstractmethod
-    def write(self, rows: pa.RecordBatch) -> Rejected | None:
-        """Add rows; those that this encoding cannot hold come back."""
+    def write(self, rows: pa.RecordBatch) -> Sequence[RowError]:
+        """Add rows; says which of them this encoding cannot hold, in order."""
 
     @abstractmethod
     def close(self) -> None:
@@ -92,12 +93,12 @@ class BytesSheet(Sheet):
         if head:
             out.write(head)
 
-    def write(self, rows: pa.RecordBatch) -> Rejected | None:
+    def write(self, rows: pa.RecordBatch) -> Sequence[RowError]:
         """Encode and write."""
-        data, rejected = self._encode(rows)
+        data, errors = self._encode(rows)
         if data:
             self._out.write(data)
-        return cast("Rejected | None", rejected)
+        return cast("Sequence[RowError]", errors)
 
     def close(self) -> None:
         """Nothing belongs at the end."""
@@ -127,20 +128,18 @@ class LinesEncoding(Encoding):
         """Begin a file."""
         return BytesSheet(out, self.encode)
 
-    def encode(self, rows: pa.RecordBatch) -> tuple[bytes, Rejected | None]:
+    def encode(self, rows: pa.RecordBatch) -> tuple[bytes, Sequence[RowError]]:
         """Values joined by newlines; null and values with a newline inside are refused."""
         values = rows.column(0)
         broken = pc.fill_null(pc.match_substring(values, "\n"), True)
-        rejected = None
-        if pc.any(broken).as_py():
-            bad = rows.filter(broken)
-            reasons = [
-                "null cannot be a line" if missing else "the value holds a newline"
-                for missing in bad.column(0).is_null().to_pylist()
-            ]
-            rejected = Rejected(bad, reasons)
-            values = values.filter(pc.invert(broken))
-        return joined(values), rejected
+        if not pc.any(broken).as_py():
+            return joined(values), ()
+        missing = values.is_null().to_pylist()
+        errors = [
+            RowError(at, "null cannot be a line" if missing[at] else "the value holds a newline")
+            for at in pc.indices_nonzero(broken).to_pylist()
+        ]
+        return joined(values.filter(pc.invert(broken))), errors
 
 
 @frozen
@@ -170,8 +169,8 @@ class CsvEncoding(Encoding):
         head = csv_rows(names, self.delimiter, self.quote, self.null)[0].as_py() + b"\n"
         return BytesSheet(out, self._encode, head if self.header else b"")
 
-    def _encode(self, rows: pa.RecordBatch) -> tuple[bytes, None]:
-        return joined(csv_rows(rows, self.delimiter, self.quote, self.null)), None
+    def _encode(self, rows: pa.RecordBatch) -> tuple[bytes, Sequence[RowError]]:
+        return joined(csv_rows(rows, self.delimiter, self.quote, self.null)), ()
 
 
 @frozen
@@ -184,13 +183,9 @@ class JsonEncoding(Encoding):
         """Begin a file."""
         return BytesSheet(out, self._encode)
 
-    def _encode(self, rows: pa.RecordBatch) -> tuple[bytes, Rejected | None]:
+    def _encode(self, rows: pa.RecordBatch) -> tuple[bytes, Sequence[RowError]]:
         done = json_rows(rows, b"", b"")
-        if not done.errors:
-            return joined(done.values), None
-        bad = pa.array([e.row for e in done.errors], pa.int32())
-        rejected = Rejected(rows.take(bad), [e.message for e in done.errors])
-        return joined(done.values.drop_null()), rejected
+        return joined(done.values.drop_null() if done.errors else done.values), done.errors
 
 
 @frozen
@@ -214,8 +209,9 @@ class _ParquetSheet(Sheet):
     def __init__(self, writer: Any) -> None:
         self._writer = writer
 
-    def write(self, rows: pa.RecordBatch) -> None:
+    def write(self, rows: pa.RecordBatch) -> Sequence[RowError]:
         self._writer.write_batch(rows)
+        return ()
 
     def close(self) -> None:
         self._writer.close()

@@ -26,8 +26,13 @@ class FileSink(FileSinkOptions, Sink):
         return Promise(replay="idempotent", atomic="task")
 
     def accepts(self, schema: pa.Schema) -> pa.Schema:
-        """The columns that are written."""
-        return self.taken(schema)
+        """The columns that are written, and `_pen`, which a refused row keeps."""
+        taken, at = self.taken(schema), schema.get_field_index("_pen")
+        return taken if at < 0 or "_pen" in taken.names else taken.append(schema.field(at))
+
+    def refuses(self) -> bool:
+        """Where a value may not fit the format, or name no folder."""
+        return self.format not in ("csv", "parquet") or bool(self.partition_by)
 
     def done(self, batch: Batch) -> bool:
         """Whether the batch is published."""

@@ -13,6 +13,7 @@ from typing import BinaryIO
 
 from attrs import frozen
 
+from penstock.contracts.durable import sync_folder
 from penstock.contracts.errors import DataLossError, ReadError, WriteError
 from penstock_localfile.engine.names import BadName, below, safe, shown
 from penstock_localfile.engine.storage import (
@@ -166,7 +167,7 @@ class LocalStorage(Storage):
         for folder in folders:
             place = self._at(folder) if folder else os.fsencode(self.root)
             try:
-                _sync_folder(place)
+                sync_folder(place)
             except FileNotFoundError:
                 continue  # its files were taken away, and it with them
             except OSError as error:
@@ -257,11 +258,3 @@ def failed_write(error: OSError, path: bytes) -> WriteError:
         got=shown(path),
         fix=fixes.get(error.errno or 0),
     )
-
-
-def _sync_folder(folder: bytes) -> None:
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

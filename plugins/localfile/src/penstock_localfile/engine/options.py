@@ -154,6 +154,13 @@ class FileOptions(Configured):
             )
         if self.after == "rename" and not self.suffix:
             raise OptionError("after=rename needs a suffix", fix='suffix=".done"')
+        if self.after == "rename" and self.suffix == self.marker:
+            raise OptionError(
+                "a file renamed after reading would be the marker of the next one of its name",
+                expected="another suffix than marker",
+                got=f"marker={self.marker}, after=rename, suffix={self.suffix}",
+                fix='suffix=".read"',
+            )
         if self.delimiter == self.quote:
             raise OptionError("delimiter and quote must differ", got=self.quote)
 

@@ -27,7 +27,12 @@ from penstock.contracts import Batch, Receipt
 from penstock.contracts.errors import EphemeralError, WriteError
 from penstock.contracts.points import reached
 from penstock_localfile.engine.names import hidden, safe, shown, unshown
-from penstock_localfile.engine.storage import Storage, read_whole, write_atomically
+from penstock_localfile.engine.storage import (
+    Storage,
+    left_by_a_copy,
+    read_whole,
+    write_atomically,
+)
 
 log = logging.getLogger("penstock.localfile")
 HOME = b".penstock"
@@ -145,11 +150,11 @@ class Publisher:
 
     def _decided(self, batch: Batch) -> bool:
         if self.storage.stat(self._manifest(batch)) is not None:
-            self._roll_forward(batch)
+            self._roll_forward(batch, again=True)
             return True
         return self.done(batch)
 
-    def _roll_forward(self, batch: Batch) -> None:
+    def _roll_forward(self, batch: Batch, *, again: bool = False) -> None:
         manifest = json.loads(read_whole(self.storage, self._manifest(batch)))
         folders = set()
         for facts in manifest["files"]:
@@ -157,6 +162,10 @@ class Publisher:
             temporary, final = unshown(file.temporary), unshown(file.final)
             # Not there any more: an earlier attempt at this has given it its name.
             if self.storage.stat(temporary) is not None:
+                if again and left_by_a_copy(self.storage, temporary, self.storage, final):
+                    # Named already: a reader that has it must not see it change once more.
+                    self.storage.remove(temporary)
+                    continue
                 if file.modified:
                     self.storage.keep_times(temporary, file.modified)
                 self.storage.rename(temporary, final)

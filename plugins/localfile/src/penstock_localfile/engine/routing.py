@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import string
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -61,13 +61,13 @@ class Layout:
             yield "", rows, None
             return
         names = [*self.partition_by, *(["bucket"] if self.bucket_by else [])]
-        marked = [pc.fill_null(key, "\0") for key in keys]
-        together = pc.binary_join_element_wise(*marked, "\1").dictionary_encode()
         body = rows.select([n for n in rows.schema.names if n not in self.partition_by])
-        for index, joined in enumerate(together.dictionary.to_pylist()):
-            values = joined.split("\1")
-            folder = "/".join(f"{n}={_escaped(v)}" for n, v in zip(names, values, strict=True))
-            chosen = pc.equal(together.indices, index)
+        groups = _grouped(keys)
+        for first in groups.unique().to_pylist():
+            values = [key[first].as_py() for key in keys]
+            parts = zip(names, values, strict=True)
+            folder = "/".join(f"{_escaped(name)}={_escaped(value)}" for name, value in parts)
+            chosen = pc.equal(groups, first)
             yield folder + "/", body.filter(chosen), chosen
 
     def _bucket(self, rows: pa.RecordBatch) -> pa.Array:
@@ -80,6 +80,18 @@ class Layout:
         return pa.array(numbers, pa.string()).take(together.indices)
 
 
+def _grouped(keys: Sequence[pa.Array]) -> pa.Array:
+    """Of each row the first row with the same keys; they are compared, never joined as text."""
+    import numpy as np
+
+    same = np.zeros(len(keys[0]), np.int64)
+    for key in keys:
+        own = key.dictionary_encode(null_encoding="encode").indices.to_numpy()
+        both = same * (int(own.max(initial=0)) + 1) + own
+        _, first, same = np.unique(both, return_index=True, return_inverse=True)
+    return pa.array(first[same])
+
+
 def _texts(column: pa.Array) -> pa.Array:
     try:
         return column.cast(pa.string())
@@ -89,11 +101,11 @@ def _texts(column: pa.Array) -> pa.Array:
         ) from error
 
 
-def _escaped(value: str) -> str:
-    if value == "\0":
+def _escaped(value: str | None) -> str:
+    if not value:
         return _NULL
-    if value in ("", ".", ".."):
-        return _NULL if not value else value.replace(".", "%2E")
+    if value in (".", ".."):
+        return value.replace(".", "%2E")
     return "".join("".join(f"%{b:02X}" for b in c.encode()) if c in _ESCAPED else c for c in value)
 
 
@@ -107,6 +119,13 @@ def check_template(template: str, names: tuple[str, ...] = _NAMES) -> str | None
     if strange:
         return f"must use only {', '.join('{' + n + '}' for n in names)}"
     return None
+
+
+def stays_below(template: str) -> bool:
+    """Whether a template leads nowhere else by itself; what fills it is looked at row by row."""
+    parsed = string.Formatter().parse(template)
+    names = "".join(plain if fact is None else f"{plain}x" for plain, fact, _, _ in parsed)
+    return not names.startswith("/") and ".." not in names.split("/") and "\0" not in names
 
 
 def filled(template: str, **facts: Any) -> str:

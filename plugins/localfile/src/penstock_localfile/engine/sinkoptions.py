@@ -115,7 +115,7 @@ class FileSinkOptions(Configured):
         self._check_name(FACTS if files else None)
 
     def _check_name(self, facts: tuple[str, ...] | None) -> None:
-        from penstock_localfile.engine.routing import check_template
+        from penstock_localfile.engine.routing import check_template, stays_below
 
         if self.file_name is None:
             return
@@ -125,6 +125,10 @@ class FileSinkOptions(Configured):
             lacking = [n for n in needed if n not in self.file_name]
             if lacking:
                 wrong = f"must hold {', '.join(n + '}' for n in lacking)}, or files would collide"
+        if wrong is None and not stays_below(self.file_name):
+            wrong = "would lead out of the folder"
+        if wrong is None and "{folder}/" in self.file_name:
+            wrong = "must not have / behind {folder}, which ends in one where there is a folder"
         if wrong is not None:
             raise OptionError(f"the option file_name {wrong}", got=self.file_name)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
 from typing import Protocol
 
 from attrs import frozen
@@ -71,6 +72,9 @@ class Storage(ABC):
 
     flat: bool = False
     """Whether a file and a folder may have the same name, as in an object store."""
+
+    copies: bool = False
+    """Whether a rename is a copy and a removal, so that a kill in between leaves both."""
 
     @property
     @abstractmethod
@@ -179,6 +183,29 @@ def write_atomically(storage: Storage, path: bytes, data: bytes, *, temporary: b
         out.close()
     storage.rename(temporary, path)
     storage.sync([path.rpartition(b"/")[0]])
+
+
+def left_by_a_copy(old: Storage, path: bytes, new: Storage, target: bytes) -> bool:
+    """Whether a rename was killed half-way: the file is under its new name already, too."""
+    if not old.copies:
+        return False
+    one, other = old.stat(path), new.stat(target)
+    if one is None or other is None or one.size != other.size:
+        return False
+    if one.tag and one.tag == other.tag:
+        return True
+    with closing(old.open(path)) as first, closing(new.open(target)) as second:
+        while data := first.read(1 << 20):
+            if data != _exactly(second, len(data)):
+                return False
+    return True
+
+
+def _exactly(file: Readable, size: int) -> bytes:
+    data = b""
+    while len(data) < size and (more := file.read(size - len(data))):
+        data += more
+    return data
 
 
 def read_whole(storage: Storage, path: bytes) -> bytes:

@@ -84,21 +84,22 @@ class ShareWriter(Writer):
         self._rows = 0
 
     def write(self, rows: pa.RecordBatch) -> None:
-        """Encode and write."""
-        for folder, share, chosen in self._style.layout.folders(rows):
+        """Encode and write; what is refused comes back whole, as it was given."""
+        own = rows.select([name for name in rows.schema.names if name != "_pen"])
+        for folder, share, chosen in self._style.layout.folders(own):
             try:
                 file = self._at(folder, share.schema)
             except BadName as error:
                 given = rows if chosen is None else rows.filter(chosen)
                 self._rejected.append(Rejected(given, [str(error)] * given.num_rows))
                 continue
-            rejected = file.sheet.write(share)
-            bad = 0
-            if rejected is not None:
-                bad = rejected.rows.num_rows
-                self._rejected.append(rejected)
-            file.rows += share.num_rows - bad
-            self._rows += share.num_rows - bad
+            errors = file.sheet.write(share)
+            if errors:
+                given = rows if chosen is None else rows.filter(chosen)
+                bad = given.take(pa.array([error.row for error in errors], pa.int32()))
+                self._rejected.append(Rejected(bad, [error.message for error in errors]))
+            file.rows += share.num_rows - len(errors)
+            self._rows += share.num_rows - len(errors)
             if self._style.roll and file.counting.size >= self._style.roll:
                 self._complete(folder)
 

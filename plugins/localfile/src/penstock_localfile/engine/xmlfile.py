@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 from attrs import frozen
 
-from penstock.contracts import Rejected
+from penstock.contracts.coder import RowError
 from penstock.contracts.errors import CodecError, SchemaError
 from penstock_localfile.engine.encodings import BytesSheet, Encoding, Sheet, is_bytes_like, joined
 from penstock_localfile.engine.formats.xml import lxml
@@ -49,15 +50,11 @@ class XmlEncoding(Encoding):
         encode = _elements if as_they_are else self._rows
         return _XmlSheet(out, encode, self.root)
 
-    def _rows(self, rows: pa.RecordBatch) -> tuple[bytes, Rejected | None]:
+    def _rows(self, rows: pa.RecordBatch) -> tuple[bytes, Sequence[RowError]]:
         from penstock.coders.xml.write import write_rows
 
         done = write_rows(rows, self.element)
-        if not done.errors:
-            return joined(done.values), None
-        bad = pa.array([e.row for e in done.errors], pa.int32())
-        rejected = Rejected(rows.take(bad), [e.message for e in done.errors])
-        return joined(done.values.drop_null()), rejected
+        return joined(done.values.drop_null() if done.errors else done.values), done.errors
 
 
 class _XmlSheet(BytesSheet):
@@ -71,19 +68,17 @@ class _XmlSheet(BytesSheet):
         self._out.write(f"</{self._root}>\n".encode())
 
 
-def _elements(rows: pa.RecordBatch) -> tuple[bytes, Rejected | None]:
+def _elements(rows: pa.RecordBatch) -> tuple[bytes, Sequence[RowError]]:
     """Each value parsed and written again: what is no single element is refused."""
     from penstock.coders.xml.trees import parse
 
     etree = lxml()
-    good, bad, reasons = [], [], []
+    good, bad = [], []
     for at, value in enumerate(rows.column(0).cast(pa.binary()).to_pylist()):
         try:
             if value is None:
                 raise CodecError("null cannot be an element")
             good.append(etree.tostring(parse(value), encoding="utf-8"))
         except CodecError as error:
-            bad.append(at)
-            reasons.append(error.message)
-    rejected = Rejected(rows.take(pa.array(bad, pa.int32())), reasons) if bad else None
-    return joined(pa.array(good, pa.binary())), rejected
+            bad.append(RowError(at, error.message))
+    return joined(pa.array(good, pa.binary())), bad
