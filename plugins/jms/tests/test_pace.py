@@ -30,6 +30,7 @@ def test_messages_that_come_again_and_again_are_taken_in_ever_smaller_leases_unf
     assert taken == [(10_000, None)] * 3 + [(1000, 0), (100, 0), (10, 0), (1, 0), (1, 0)]
 
 
+@pytest.mark.slow  # the broker takes ten seconds to notice each death
 @pytest.mark.server
 def test_clients_that_die_do_not_bring_healthy_messages_near_the_brokers_limit(place, raw, artemis):
     count, deaths, rows = 3000, 8, 500

@@ -27,7 +27,7 @@ from typing import Any
 
 from attrs import frozen
 
-from penstock.conformance import processes
+from penstock.conformance import processes, quick
 from penstock.conformance.waiting import NotInTime, until
 
 STRIKES = "PENSTOCK_KILL_AT"
@@ -77,9 +77,14 @@ def stand_by() -> None:
     With `Driver(standby=True)` the next life starts its Spark while this one works, and waits
     here; the program must not have touched anything of the run before.
     """
-    gate = os.environ.get(GATE)
-    while gate and not os.path.exists(gate):
+    while not begun():
         time.sleep(0.02)
+
+
+def begun() -> bool:
+    """Whether this life may begin: one that need not stand by need not warm up."""
+    gate = os.environ.get(GATE)
+    return gate is None or os.path.exists(gate)
 
 
 def _count(path: Path) -> int:
@@ -215,7 +220,7 @@ class Driver:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, **observed, **self._env},
+                env={**quick.environment(), **os.environ, **observed, **self._env},
                 start_new_session=True,
                 preexec_fn=_die_with_parent,
             )

@@ -167,6 +167,9 @@ class KilledClauses(Once):
             searched = {file: file.read_bytes() for file in run.folder.rglob("*") if file.is_file()}
             events = [content for file, content in searched.items() if "events" in file.parts]
             assert any(b"SparkListener" in each for each in events), "no event log to search"
+            assert b"== Physical Plan ==" in searched[run.folder / "driver.log"], (
+                "no plan to search"
+            )
             for file, content in searched.items():
                 shown = any(secret.encode() in content for secret in hidden)
                 assert not shown, f"{run.folder.name}/{file.relative_to(run.folder)} shows it"

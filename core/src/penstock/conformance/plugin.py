@@ -112,18 +112,17 @@ def penstock_seed(request: pytest.FixtureRequest) -> int:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """One local session for the whole run, small and quiet; Spark's start is the costly part."""
+    from penstock.conformance import quick
     from penstock.spark.session import session
 
-    made = session(
-        master="local[2]",
-        name="tests",
-        **{
-            "spark.driver.memory": "1g",
-            "spark.sql.shuffle.partitions": "2",
-            "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
-            "spark.sql.streaming.numRecentProgressUpdates": "20",
-        },
-    )
+    settings = {
+        "spark.driver.memory": "1g",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
+        "spark.sql.streaming.numRecentProgressUpdates": "20",
+    }
+    with quick.starting():
+        made = session(master="local[2]", name="tests", **settings)
     yield made
     made.stop()
 
@@ -142,10 +141,12 @@ def penstock_server() -> Server:
 @pytest.fixture(scope="session")
 def penstock_spark() -> Any:
     """The Spark session that all clauses of a run share; an active one is taken as it is."""
+    from penstock.conformance import quick
     from penstock.conformance.under_test import Ledger, UnderTest
     from penstock.spark.session import session
 
-    spark = session("local[2]", "conformance")
+    with quick.starting():
+        spark = session("local[2]", "conformance")
     spark.dataSource.register(UnderTest)
     spark.dataSource.register(Ledger)
     return spark

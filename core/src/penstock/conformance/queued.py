@@ -57,7 +57,7 @@ class QueuedClauses(KilledClauses):
         """One message fails every batch it is in, and the query with it. Started again and again
         the stream gets rid of it within a dozen starts: it ends well, every other message has
         arrived, and the poison is set aside in the state folder, not lost."""
-        from penstock.spark.queues.poison import set_aside
+        from penstock.spark.queues import set_aside
 
         oracle, _ = rig.filled(ROWS)
         poison = oracle.ids[ROWS // 2]

@@ -31,9 +31,6 @@ from penstock.contracts.errors import PenstockError, SetupError, UnknownNameErro
 
 GROUP = "penstock.conformance"
 """Entry points that name a module with a plugin's suites."""
-_FLAGS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-QUICK_JAVA = {"SPARK_LAUNCHER_OPTS": _FLAGS, "SPARK_SUBMIT_OPTS": _FLAGS}
-"""Java that starts quickly: a suite kills and starts many drivers, and each lives for seconds."""
 KINDS: tuple[Literal["connectors", "coders", "transforms"], ...] = (
     "connectors",
     "coders",
@@ -153,7 +150,7 @@ def run(
         )
     # Not as arguments: other users of the machine can read those, and passwords may be in them.
     said = naming(server, options or {}, emulator)
-    whole = {**QUICK_JAVA, **(os.environ if env is None else env), **said}
+    whole = {**(os.environ if env is None else env), **said}
     files = _given(tests) if tests is not None else _found(name, whole)
     with tempfile.TemporaryDirectory(prefix="penstock-conformance-") as folder:
         written = Path(folder) / "report.json"

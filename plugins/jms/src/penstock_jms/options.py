@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 
 from penstock.contracts.errors import OptionError
+from penstock.contracts.hosts import is_loopback
 from penstock.contracts.options import Configured, connector, option
 from penstock.contracts.secret import Secret
 
@@ -122,19 +122,10 @@ class Connecting(Configured):
         if self.password is None or self.plaintext or "sslenabled=true" in self.url.lower():
             return
         for scheme, host in _ADDRESS.findall(self.url):
-            if scheme.lower() not in _PRIVATE and not _is_here(host):
+            if scheme.lower() not in _PRIVATE and not is_loopback(host.strip("[]").lower()):
                 raise OptionError(
                     f"the password would travel unencrypted to {host}",
                     expected="an encrypted connection (ssl://, amqps://, sslEnabled=true)",
                     got=f"{scheme}://{host}",
                     fix="turn TLS on in the url, or set plaintext=true if the network is trusted",
                 )
-
-
-def _is_here(host: str) -> bool:
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
