@@ -45,10 +45,10 @@ class AmqpPlace:
         def ask() -> bool:
             try:
                 connection = self.broker.connection()
+                declared = connection.channel().queue_declare(self.queue, passive=True)
+                connection.close()
             except pika.exceptions.AMQPError:
                 return False  # it is being killed or frozen just now
-            declared = connection.channel().queue_declare(self.queue, passive=True)
-            connection.close()
             found.append(declared.method.message_count)
             return declared.method.consumer_count == 0
 

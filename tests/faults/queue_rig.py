@@ -21,7 +21,8 @@ from penstock.conformance.waiting import NotInTime
 from tests.brokers.server import Server
 from tests.faults.proxy import Proxy
 
-LIFE = 240.0
+LIFE = 900.0
+"""Seconds: the life without a fault to come drains most of twenty thousand in small batches."""
 POINTS = {
     "optimistic": {"ledger-write": 350, "ledger-finished": 30, "before-ack": 15},
     "pessimistic": {

@@ -5,6 +5,7 @@ import os
 import resource
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -207,6 +208,16 @@ def test_a_java_too_old_is_one_sentence(tmp_path, pipeline):
     assert done.returncode == 3
     assert "Spark needs Java 17 or newer, Java 11 was found" in done.stderr
     assert "Traceback" not in done.stderr + done.stdout
+
+
+def test_a_pipeline_may_name_functions_of_the_folder_it_is_run_from(tmp_path):
+    (tmp_path / "checks.py").write_text("def passed(record: dict) -> dict:\n    return record\n")
+    document = "name: p\nsource: {generator: {rows: 1}}\nsteps: [{map: 'checks:passed'}]\n"
+    (tmp_path / "pipeline.yaml").write_text(f"{document}sink: {{stdout: {{}}}}\n")
+    # The installed command: unlike `python -m`, Python gives it no way to the folder.
+    command = [str(Path(sys.executable).with_name("penstock")), "validate", "pipeline.yaml"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_a_listing_fits_a_narrow_terminal(run, monkeypatch):

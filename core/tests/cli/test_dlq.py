@@ -71,7 +71,7 @@ def test_one_letter_is_shown_in_full(run, checkpoint):
 def test_a_letter_without_its_bytes_says_why_and_shows_what_the_node_got(run, checkpoint):
     listed = json.loads(run("list", "--checkpoint", checkpoint, "--json").stdout)
     shown = run("show", "--checkpoint", checkpoint, listed[1]["letter"]).stdout
-    assert "original: not known at this node: a step that Spark runs comes before it" in shown
+    assert "original: none: the source gives columns, or a large record became many" in shown
     assert 'input: {"n": 7, "word": "a\u00df"}' in shown
 
 

@@ -137,6 +137,69 @@ def test_the_original_is_found_after_rows_were_dropped_and_multiplied() -> None:
     assert [p["error"]["original"] for p in failed(out)] == [values[4], values[4]]
 
 
+def halves(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return batch.filter(pa.array([n % 2 == 0 for n in range(batch.num_rows)]))
+
+
+def test_the_original_is_known_after_a_function_over_batches_that_keeps_some_rows() -> None:
+    values = [b'{"id": %d, "total": 1}' % n for n in range(6)]
+    out, _ = Chain(
+        [
+            json_stage(),
+            stage("map_batches", function=halves),
+            stage("map", name="last", function=bad_id(4)),
+        ],
+        UNDECODED,
+    ).run(undecoded(values))
+    assert [p["error"]["original"] for p in failed(out)] == [values[4]]
+
+
+def test_a_chain_that_carries_hands_the_original_to_the_next_one() -> None:
+    values = [b'{"id": %d, "total": 1}' % n for n in range(6)]
+    stages = [
+        json_stage(),
+        stage("filter", function=lambda r: r["id"] > 2),
+        stage("flat_map", function=lambda r: [r, r]),
+    ]
+    first = Chain(stages, UNDECODED, carries=True)
+    rows = first.apply(undecoded(values))
+    assert [p["original"] for p in rows.column("_pen").to_pylist()] == [
+        values[n] for n in (3, 3, 4, 4, 5, 5)
+    ]
+    shuffled = rows.take(pa.array([5, 2, 0, 3, 1, 4]))
+    out = Chain([stage("map", name="last", function=bad_id(4))], first.schema).apply(shuffled)
+    assert [p["error"]["original"] for p in failed(out)] == [values[4], values[4]]
+    assert read_row(failed(out)[0]["error"]["input"]).to_pylist()[0]["_pen"]["original"] is None
+    assert {p["original"] for p in out.column("_pen").to_pylist()} == {None}
+
+
+def test_a_chain_that_carries_nothing_leaves_the_field_empty() -> None:
+    rows = Chain([json_stage()], UNDECODED).apply(undecoded([b'{"id": 1}', b'{"id": 2}']))
+    assert rows.column("_pen").field("original").null_count == 2
+
+
+def test_bytes_that_were_carried_count_before_those_that_were_encoded_since() -> None:
+    given = undecoded([b'{"id": 1, "total": 2}'])
+    first = Chain([json_stage(), json_stage("encode")], UNDECODED, carries=True)
+    rows = first.apply(given)
+    assert rows.column("value").to_pylist() != given.column("value").to_pylist()
+    out = Chain([stage("map", name="last", function=lambda r: 1 / 0)], first.schema).apply(rows)
+    [told] = failed(out)
+    assert told["error"]["original"] == b'{"id": 1, "total": 2}'
+
+
+def test_a_large_record_that_became_many_leaves_its_bytes_behind() -> None:
+    large = b'{"id": 1, "total": 2%s}' % (b" " * 40_000)
+    values = [large, b'{"id": 2, "total": 2}']
+    twice = Chain(
+        [json_stage(), stage("flat_map", function=lambda r: [r, r])], UNDECODED, carries=True
+    )
+    carried = twice.apply(undecoded(values)).column("_pen").field("original")
+    assert carried.to_pylist() == [None, None, values[1], values[1]]
+    once = Chain([json_stage()], UNDECODED, carries=True)
+    assert once.apply(undecoded(values)).column("_pen").field("original").to_pylist() == values
+
+
 def test_error_rows_pass_untouched_through_later_stages_and_chains() -> None:
     first, _ = run(stage("map", function=bad_id(4)))
     before = failed(first)

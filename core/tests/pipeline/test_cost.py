@@ -61,10 +61,10 @@ def test_declaring_and_explaining_imports_no_spark_and_little_else() -> None:
 def test_declaring_and_explaining_costs_little_beyond_its_libraries(
     compiled: dict[str, str],
 ) -> None:
-    # Processor seconds stretch on a busy machine: hold it against Arrow's own import there.
-    mine = min(spent(DECLARE, compiled)[0] for _ in range(3))
-    base = min(spent(BASE, compiled)[0] for _ in range(3))
-    assert mine < max(0.3, 2 * base), f"{mine:.2f} s against {base:.2f} s for the libraries alone"
+    # Processor seconds stretch on a busy machine: hold it against Arrow's own import, in turns.
+    turns = [(spent(DECLARE, compiled)[0], spent(BASE, compiled)[0]) for _ in range(4)]
+    mine, base = map(min, zip(*turns, strict=True))
+    assert mine < max(0.3, 2.5 * base), f"{mine:.2f} s against {base:.2f} s for libraries alone"
 
 
 def test_two_hundred_nodes_are_analysed_in_a_tenth_of_a_second() -> None:

@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 import penstock as pen
-from penstock.contracts.errors import WriteError
+from penstock.contracts.errors import RunError, WriteError
 from penstock.spark.deadletters import DeadLetters
+from penstock.spark.drain import Drain
+from penstock.spark.handle import Handle
 from penstock.spark.replay import replay
 
 pytestmark = pytest.mark.spark
@@ -107,3 +109,48 @@ def test_a_function_of_a_dataframe_gets_dead_letters_too(spark, tmp_path):
     found = spark.read.json(f"{tmp_path}/letters").select("node", "message").collect()
     assert sorted(row.message for row in found) == ["order 1007 is odd", "order 7 is odd"]
     assert handle.counts()["enrich"].errors == 2
+
+
+class Held(Drain):
+    """Lets no batch begin."""
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        self._held = True
+
+
+def test_a_replay_that_is_stopped_before_its_batch_keeps_the_letters(spark, tmp_path, monkeypatch):
+    def flow(function):
+        return (
+            pen.pipeline("stopped")
+            .source("generator", rows=100, seed=7)
+            .decode("json", schema=ORDERS)
+            .map(function, schema=ORDERS, name="enrich")
+            .sink("localfile", path=str(tmp_path / "out"))
+        )
+
+    handle = flow(one_in_a_thousand).run(checkpoint=tmp_path / "state", spark=spark)
+    waiting = DeadLetters(handle.checkpoint.dead_letters)
+    assert waiting.table().num_rows == 1
+    with monkeypatch.context() as patch:
+        patch.setattr("penstock.spark.running.Drain", Held)
+        patch.setattr(Handle, "wait", asked_once(Handle.wait))
+        with pytest.raises(RunError, match="stopped before its letters had gone through"):
+            replay(flow(mended).graph, tmp_path / "state", spark=spark)
+    assert waiting.table().num_rows == 1
+    assert replay(flow(mended).graph, tmp_path / "state", spark=spark)["failed"] == 0
+    assert waiting.table().num_rows == 0
+    assert sorted(order["id"] for order in lines(tmp_path / "out")) == list(range(100))
+
+
+def asked_once(wait):
+    """`Handle.wait` as it goes when a signal comes at once: it stops, then waits."""
+    asked = []
+
+    def waits(self, timeout=None):
+        if not asked:
+            asked.append(self)
+            self.stop()
+        return wait(self, timeout)
+
+    return waits

@@ -6,4 +6,4 @@ from penstock_amqp.conformance import TestAmqp
 from tests.brokers.suites import rabbitmq as penstock_server
 
 __all__ = ["TestAmqp", "penstock_server"]
-pytestmark = [pytest.mark.server, pytest.mark.slow]
+pytestmark = pytest.mark.server

@@ -87,6 +87,8 @@ def test_properties_and_headers_of_all_types_reach_the_envelope(place, consumer)
         "amqp.correlation_id": b"c-1",
         "amqp.reply_to": b"answers",
         "amqp.expiration": b"60000",
+        "amqp.types": b'{"int":"json","big":"json","yes":"json","decimal":"decimal",'
+        b'"when":"timestamp","list":"json","table":"json"}',
         "text": "naïve".encode(),
         "bytes": b"\x00\xff",
         "int": b"-5",

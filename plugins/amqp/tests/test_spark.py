@@ -137,9 +137,10 @@ def test_receivers_on_executors_fill_a_spool_that_another_query_reads(place, tmp
     place.send(*IDS)
     driver = Path(__file__).with_name("executors_driver.py")
     command = [sys.executable, str(driver), str(tmp_path), place.server.url, place.queue]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=250)
+    done = subprocess.run([*command, str(len(IDS))], capture_output=True, text=True, timeout=280)
     assert done.returncode == 0, done.stderr[-3000:]
     told = json.loads((tmp_path / "seen.json").read_text())
     assert sorted(told["ids"]) == IDS
-    assert told["receivers"], "no receiver wrote a segment"
+    assert told["executors"] == 2, "each receiver is in a process of another executor"
+    assert not told["elsewhere"], "nobody else talks to the broker"
     back(place, 0)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import os
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -81,3 +82,6 @@ def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.version_option(package_name="penstock", prog_name="penstock")
 def main() -> None:
     """Carry records to Spark and away from it."""
+    # Pipelines name functions of modules beside them; what is installed comes first.
+    if not {"", os.getcwd()} & set(sys.path):
+        sys.path.append(os.getcwd())

@@ -45,8 +45,8 @@ def dlq() -> None:
 _CHECKPOINT = click.option("--checkpoint", required=True, help="The pipeline's checkpoint.")
 _STATE = click.option("--state", help="Its state folder, if it has one of its own.")
 _NO_BYTES = (
-    "not known at this node: a step that Spark runs comes before it, or the source gives columns; "
-    "a replay needs only the input"
+    "none: the source gives columns, or a large record became many before a step that Spark runs, "
+    "or an apply step made _pen anew; a replay needs only the input"
 )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 _EVERY = 10.0
+_WIDE = 80
 
 
 class View:
@@ -56,7 +57,7 @@ class View:
         """Records in and out by node; on a terminal in place, elsewhere a line now and then."""
         if self._live is not None:
             if progress["nodes"] or last:
-                self._live.update(_table(progress))
+                self._live.update(_table(progress, self._live.console.width))
             return
         if self._quiet or not progress["nodes"]:
             return
@@ -83,26 +84,44 @@ def line(progress: dict[str, Any]) -> str:
     return ", ".join(parts)
 
 
-def _table(progress: dict[str, Any]) -> Any:
+def short(number: float) -> str:
+    """A number in four characters or so: 950, 9.5k, 95k, 1.2M."""
+    for unit in ("", "k", "M", "G", "T"):
+        if number < 999.5 or unit == "T":
+            digits = 1 if unit and number < 9.95 else 0
+            return f"{number:.{digits}f}{unit}"
+        number /= 1000
+    raise AssertionError("the last unit holds any number")
+
+
+def _table(progress: dict[str, Any], width: int) -> Any:
+    """Numbers are never cut: on a narrow terminal they are short, and names take more lines."""
     from rich import box
     from rich.table import Table
+    from rich.text import Text
 
+    narrow = width < _WIDE
+    told = short if narrow else "{:,.0f}".format
     done = "running" if progress["running"] else "done"
     title = (
         f"{progress['pipeline']}: {done}, batch {progress['batch']}, {progress['seconds']:.0f} s"
     )
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
-    table.add_column("node")
+    table = Table(
+        title=Text(title),
+        title_justify="left",
+        box=None if narrow else box.SIMPLE_HEAD,
+        pad_edge=not narrow,
+    )
+    table.add_column("node", overflow="fold")
     for column in ("in", "out", "errors", "rate/s", "lag"):
-        table.add_column(column, justify="right")
+        table.add_column(column, justify="right", no_wrap=True)
     for name, node in progress["nodes"].items():
         lag = progress["lag"].get(name)
+        counts = (node["in"], node["out"], node["errors"] + node["skipped"])
         table.add_row(
-            name,
-            f"{node['in']:,}" if node["in"] else "",
-            f"{node['out']:,}" if node["out"] else "",
-            f"{node['errors'] + node['skipped']:,}" if node["errors"] + node["skipped"] else "",
-            f"{node['rate']:,.0f}",
-            f"{sum(lag.values()):,}" if lag else "",
+            Text(name),
+            *(told(count) if count else "" for count in counts),
+            told(node["rate"]),
+            told(sum(lag.values())) if lag else "",
         )
     return table

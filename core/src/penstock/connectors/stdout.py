@@ -37,6 +37,10 @@ class StdoutSink(Sink):
         """All columns of types that Spark has."""
         return spark_form(schema)
 
+    def refuses(self) -> bool:
+        """Anything can be printed."""
+        return False
+
     def open(self, batch: Batch, partition: int, attempt: int, schema: pa.Schema) -> StdoutWriter:
         """Print to the standard output of this process."""
         return StdoutWriter(self)

@@ -137,9 +137,10 @@ class QueueOptions(Configured):
     )
     poison: int = option(
         default=5,
-        doc="A message that fails its batches, each smaller than the one before, is set aside in "
-        "the state folder after so many; 0 switches it off. Keep it well below the number of "
-        "deliveries after which the broker itself gives up.",
+        doc="A message that fails its batches, each smaller than the one before, is set aside "
+        "after so many: as a dead letter of the pipeline, or in the state folder where there is "
+        "none. 0 switches it off. Keep it well below the number of deliveries after which the "
+        "broker itself gives up.",
         check=at_least(0),
     )
     max_spool: int = option(

@@ -58,8 +58,11 @@ PEN = pa.struct(
         pa.field("id", pa.string()),
         pa.field("stamp", STAMP),
         pa.field("error", ERROR),
+        pa.field("original", pa.binary()),
     ]
 )
+"""What every step keeps. `original` holds the source's bytes where `value` no longer does and a
+later step or sink may still fail, for its dead letter; elsewhere it is null."""
 PEN_FIELD = pa.field("_pen", PEN)
 
 UNDECODED = pa.schema(
@@ -90,11 +93,13 @@ def pen(
     id: pa.Array | None = None,
     stamp: pa.Array | None = None,
     error: pa.Array | None = None,
+    original: pa.Array | None = None,
 ) -> pa.StructArray:
     """A `_pen` column; what is not given is null."""
-    given = {"key": key, "headers": headers, "id": id, "stamp": stamp, "error": error}
+    given = (key, headers, id, stamp, error, original)
     arrays = [
-        pa.nulls(count, f.type) if given[f.name] is None else given[f.name] for f in list(PEN)
+        pa.nulls(count, f.type) if array is None else array
+        for f, array in zip(PEN, given, strict=True)
     ]
     return pa.StructArray.from_arrays(arrays, fields=list(PEN))
 

@@ -26,6 +26,7 @@ POINTS = {
     "segment-received": "a receiver holds messages, nothing of them is on disk",
     "segment-written": "a segment is on disk, not acknowledged",
     "manifest-written": "a manifest names the batch's segments",
+    "file-copied": "an object store has a file under its new name, and still under its old one",
     "file-published": "one file of a decided batch has its final name",
     "file-settled": "one file that was read is deleted, archived or renamed",
     "stage-called": "a fused stage was called (for traces)",

@@ -57,7 +57,8 @@ class Rejected:
     """Rows a sink refused one by one, to become dead letters.
 
     Attributes:
-        rows: The refused rows, as they were given to `write`.
+        rows: The refused rows, as they were given to `write`; with `_pen`, where `accepts` keeps
+            it: from there a dead letter has the record's key, id, stamp and original bytes.
         errors: One sentence per row.
     """
 
@@ -98,6 +99,13 @@ class Sink(Configured):
             SchemaError: it cannot take such rows; the message says what it can.
         """
         return schema
+
+    def refuses(self) -> bool:
+        """Whether it may refuse rows one by one (`Receipt.rejected`). Pure; called at analysis.
+
+        Where no later step or sink may, records are not burdened with their original bytes.
+        """
+        return True
 
     def done(self, batch: Batch) -> bool:
         """Whether the batch is already finished for good, so that it must be skipped. SNK-01.

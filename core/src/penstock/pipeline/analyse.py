@@ -14,6 +14,7 @@ from penstock.pipeline.passes.letters import dead_letters
 from penstock.pipeline.passes.letters import notes as letters_notes
 from penstock.pipeline.passes.native import natives
 from penstock.pipeline.passes.network import network
+from penstock.pipeline.passes.originals import carried
 from penstock.pipeline.passes.resolve import resolve
 from penstock.pipeline.passes.staging import shared, staged
 from penstock.pipeline.passes.unfold import unfold
@@ -68,6 +69,7 @@ def analyse(graph: Graph) -> Plan:
         dead_letters=letters,
         through=whole,
         native=frozenset(native),
+        carried=carried(fused),
     )
 
 

@@ -39,12 +39,19 @@ class Chain:
             are added where they are missing.
         original: Whether `value` of the rows that come in holds the source's own bytes, to be
             kept for dead letters; by default where the rows are undecoded.
+        carries: Whether rows leave with the source's bytes in `_pen`, for dead letters to come.
     """
 
     def __init__(
-        self, stages: Sequence[Stage], input_schema: pa.Schema, *, original: bool | None = None
+        self,
+        stages: Sequence[Stage],
+        input_schema: pa.Schema,
+        *,
+        original: bool | None = None,
+        carries: bool = False,
     ) -> None:
         self.input = full(input_schema)
+        self._carries = carries
         kind = type_of(self.input)
         self._original = isinstance(kind, Bytes) if original is None else original
         self._types: list[Type] = [kind]
@@ -92,7 +99,7 @@ class Chain:
             counts[stage.name] = _step(stage, kernel, work) if work.count else Count()
             if not work.count:
                 work.empty(_columns(given, stage))
-        return work.finished(self.schema), Counts(counts)
+        return work.finished(self.schema, original=self._carries), Counts(counts)
 
 
 def _after(stage: Stage, kind: Type) -> Type:
@@ -162,9 +169,7 @@ def _step(stage: Stage, kernel: Kernel, work: Work) -> Count:
     work.advance(
         outcome.rows, outcome.origin, key=outcome.key, meta=outcome.pen, objects=outcome.objects
     )
-    if outcome.pen is not None:
-        work.forget_original()
-    elif outcome.origin is not None and outcome.rows.num_rows > 0:
+    if outcome.pen is None and outcome.origin is not None and outcome.rows.num_rows > 0:
         work.number_siblings(outcome.origin)
     return Count(
         rows_in=rows_in,

@@ -87,6 +87,11 @@ class Stage:
         """Whether it runs inside a `Chain`."""
         return self.grain in ("rows", "objects")
 
+    @property
+    def verbatim(self) -> bool:
+        """Whether rows pass as they are, or not at all."""
+        return self.kind in ("split", "merge-sort") or getattr(self.work, "verbatim", False)
+
 
 @frozen
 class Segment:
@@ -133,6 +138,7 @@ class Plan:
         dead_letters: The sink they go to beside the checkpoint, if there is one.
         through: The writer whose rows the reader's own tasks write, if there is one.
         native: The sources that Spark reads itself, where their files allow it.
+        carried: The stages whose rows leave with the source's bytes, for dead letters to come.
     """
 
     graph: Graph
@@ -146,6 +152,7 @@ class Plan:
     dead_letters: Stage | None = None
     through: str | None = None
     native: frozenset[str] = frozenset()
+    carried: frozenset[str] = frozenset()
 
     def __iter__(self) -> Iterator[Stage]:
         return iter(self.stages)

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlparse
 
+from penstock.contracts.durable import sync_folder
 from penstock.contracts.errors import LayoutError, MaterialiseError, SetupError
 from penstock.spark.commitlog import local_path
-from penstock.spark.durable import sync_folder
 
 _KEPT_BATCHES = 10
 

@@ -31,6 +31,7 @@ from penstock.spark.deadletters import DeadLetters
 from penstock.spark.failures import from_spark, speaker, told
 from penstock.spark.frames import own_columns, written
 from penstock.spark.materialise import Materialised
+from penstock.spark.poisoned import Poisoned, poisoned
 from penstock.spark.session import settled
 from penstock.spark.shares import Share
 from penstock.spark.staging import Staged
@@ -72,6 +73,7 @@ class Drain:
         self.last: dict[str, Any] = {}
         self.error: BaseException | None = None
         self.before_batch: Callable[[], None] = lambda: None
+        self._aside = Poisoned()
         self._gate = threading.Condition()
         self._busy = False
         self._held = False
@@ -170,11 +172,14 @@ class Drain:
 
     def _publish(self, number: int, outcomes: list[Outcome], sources: Sources) -> None:
         names = {f"{name} staged": list(s.letters) for name, s in sources.staged.items()}
+        aside = self._aside = poisoned(self.made.queues(), self.letters, number)
+        names |= aside.files
         for outcome in outcomes:
             if outcome.staged is None:
                 files = [name for share in outcome.shares for name in share.letters]
                 names[outcome.batch.ctx.node] = files
         self.letters.publish(number, names)
+        aside.published()
         points.reached("dead-letters-published", batch=number)
 
     def _finish(self, outcome: Outcome, log: BatchLog, sources: Sources) -> None:
@@ -196,6 +201,8 @@ class Drain:
 
     def _count(self, number: int, outcomes: list[Outcome], sources: Sources) -> None:
         counts = sum((s.counts for s in sources.staged.values()), self.made.counted())
+        lost = {node: Count(errors=count) for node, count in self._aside.counts.items()}
+        counts = counts + Counts(lost)
         for outcome in outcomes:
             counts = sum((share.counts for share in outcome.shares), counts)
             if outcome.staged is not None:

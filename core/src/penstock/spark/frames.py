@@ -84,6 +84,12 @@ def pen_of(given: dict[str, Column]) -> Column:
     return F.struct(*fields)
 
 
+def with_original(frame: DataFrame) -> DataFrame:
+    """The frame with its undecoded `value` in `_pen` too, where no source's bytes are yet."""
+    found = F.coalesce("_pen.original", "value")
+    return frame.withColumn("_pen", F.col("_pen").withField("original", found))
+
+
 def _present(frame: DataFrame, source: SparkSource) -> None:
     named = [source.value, source.key, source.event_time, source.id, *(source.stamp or ())]
     for name in named:

@@ -11,12 +11,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from penstock.contracts.envelope import PEN_FIELD, TIMESTAMP, is_envelope
+from penstock.contracts.envelope import TIMESTAMP, is_envelope
 from penstock.contracts.errors import SchemaError, did_you_mean
 from penstock.pipeline.chain import Chain
 from penstock.spark.binding import context_of, read_schema, source_of
 from penstock.spark.decoding import chained, decoder
 from penstock.spark.failures import speaker
+from penstock.spark.frames import pen_of
 from penstock.spark.native import read_natively
 from penstock.spark.types import arrow_schema, spark_schema
 
@@ -105,19 +106,13 @@ def decode(frame: DataFrame, coder: str, **options: Any) -> DataFrame:
 
 
 def _undecoded(frame: DataFrame) -> DataFrame:
-    kind: Any = spark_schema(pa.schema([PEN_FIELD]))["_pen"].dataType
-    meta = F.struct(
-        "key", "headers", "id", "stamp", F.lit(None).cast(kind["error"].dataType).alias("error")
-    )
+    meta = pen_of({name: F.col(name) for name in ("key", "headers", "id", "stamp")})
     return frame.select("value", "event_time", meta.alias("_pen"))
 
 
 def _bare(frame: DataFrame) -> DataFrame:
-    pen, time = spark_schema(pa.schema([PEN_FIELD, pa.field("event_time", TIMESTAMP)]))
+    [time] = spark_schema(pa.schema([pa.field("event_time", TIMESTAMP)]))
     event_time = (
         F.col("event_time") if "event_time" in frame.columns else F.lit(None).cast(time.dataType)
     )
-    empty = F.struct(
-        *[F.lit(None).cast(part.dataType).alias(part.name) for part in pen.dataType]  # type: ignore[attr-defined]
-    )
-    return frame.select("value", event_time.alias("event_time"), empty.alias("_pen"))
+    return frame.select("value", event_time.alias("event_time"), pen_of({}).alias("_pen"))

@@ -10,10 +10,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from penstock.contracts.envelope import ERROR, TIMESTAMP, column, pen
+from penstock.contracts.envelope import ERROR, PEN, PEN_FIELD, TIMESTAMP, column, pen
 from penstock.contracts.sink import Rejected
 from penstock.pipeline.letter import LETTER
-from penstock.pipeline.work import one_row, read_row
+from penstock.pipeline.work import one_row, originals, read_row, replaced, without_original
 
 
 class Letters:
@@ -87,25 +87,50 @@ def _times(rows: pa.RecordBatch, error: pa.StructArray) -> pa.Array:
 def refused(rejected: Rejected, node: str) -> pa.RecordBatch:
     """Rows that a sink refused, in the form of rows that failed at its node."""
     rows = rejected.rows
-    now = datetime.now(UTC)
-    value = column(rows, "value")
+    count, now = rows.num_rows, datetime.now(UTC)
+    meta = _meta(rows)
+    known = originals(meta, _value(rows))
+    meta = without_original(meta)
+    at = rows.schema.get_field_index("_pen")
+    given = rows if at < 0 else rows.set_column(at, PEN_FIELD, meta)
     errors = [
         {
             "node": node,
             "kind": "Rejected",
             "message": message,
             "traceback": None,
-            "original": value[i].as_py() if value is not None else None,
-            "input": one_row(rows.slice(i, 1)),
+            "original": None if known is None else known[i].as_py(),
+            "input": one_row(given.slice(i, 1)),
             "attempt": 1,
             "at": now,
         }
         for i, message in enumerate(rejected.errors)
     ]
-    envelope = {name: column(rows, name) for name in ("key", "headers", "id", "stamp")}
-    meta = pen(rows.num_rows, error=pa.array(errors, ERROR), **envelope)
-    event_time = column(rows, "event_time")
+    time = _column(rows, "event_time", TIMESTAMP)
     return pa.RecordBatch.from_arrays(
-        [pa.nulls(rows.num_rows, TIMESTAMP) if event_time is None else event_time, meta],
+        [
+            pa.nulls(count, TIMESTAMP) if time is None else time,
+            replaced(meta, "error", pa.array(errors, ERROR)),
+        ],
         names=["event_time", "_pen"],
     )
+
+
+def _meta(rows: pa.RecordBatch) -> pa.StructArray:
+    """The `_pen` of rows; of those that have none, made of columns that are the envelope's own."""
+    if "_pen" in rows.schema.names:
+        return rows.column("_pen")
+    names = ("key", "headers", "id", "stamp")
+    return pen(rows.num_rows, **{name: _column(rows, name, PEN.field(name).type) for name in names})
+
+
+def _column(rows: pa.RecordBatch, name: str, kind: pa.DataType) -> pa.Array | None:
+    """A column of this type; a user's own of the same name has another."""
+    index = rows.schema.get_field_index(name)
+    found = None if index < 0 else rows.column(index)
+    return found if found is not None and found.type.equals(kind) else None
+
+
+def _value(rows: pa.RecordBatch) -> pa.Array | None:
+    text = _column(rows, "value", pa.string())
+    return _column(rows, "value", pa.binary()) if text is None else text.cast(pa.binary())

@@ -7,7 +7,7 @@ rest is built anew over each batch, where sorting is allowed and the batch's num
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from penstock.contracts.delivery import ReadOptions, settings_class
 from penstock.contracts.envelope import UNDECODED, is_envelope
 from penstock.contracts.errors import MaterialiseError
+from penstock.contracts.queue import QueueSource
 from penstock.contracts.sink import Batch
 from penstock.contracts.source import Context
 from penstock.pipeline.chain import Chain
@@ -27,7 +28,7 @@ from penstock.pipeline.graph import Settings
 from penstock.pipeline.plan import MergeSort, Plan, Segment, Split, Stage
 from penstock.spark.checkpoint import Checkpoint
 from penstock.spark.failures import speaker, told
-from penstock.spark.frames import Once, loaded
+from penstock.spark.frames import Once, loaded, with_original
 from penstock.spark.fused import Fused, fused_format
 from penstock.spark.native import NativeHead, Unread
 from penstock.spark.settling import settle
@@ -85,6 +86,11 @@ class Materialised:
             query=self.query,
             state=self.checkpoint.node(node),
         )
+
+    def queues(self) -> dict[str, str]:
+        """The state folders of the nodes that read queues."""
+        found = [stage.node for stage in self.plan if isinstance(stage.work, QueueSource)]
+        return {node: self.checkpoint.node(node) for node in found}
 
     def stream(self) -> DataFrame:
         """The one streaming frame that is drained."""
@@ -159,7 +165,10 @@ class Materialised:
     def chain(self, segment: Segment, schema: pa.Schema) -> Chain | None:
         """The Python stages of a segment over rows of a schema; None if it has none."""
         stages = self.plan.chain(segment)
-        return Chain(stages, schema) if stages else None
+        return self._chain(stages, stages[-1], schema) if stages else None
+
+    def _chain(self, stages: Sequence[Stage], last: Stage, schema: pa.Schema) -> Chain:
+        return Chain(stages, schema, carries=last.name in self.plan.carried)
 
     def _read(self, segment: Segment) -> DataFrame:
         stage = self.plan.members(segment)[0]
@@ -169,7 +178,8 @@ class Materialised:
         with told(who, source, "finding the schema"):
             schema = source.schema()
         given = UNDECODED if is_envelope(schema) else schema
-        chain = Chain(self.plan.chain(segment), given)
+        stages = self.plan.chain(segment)
+        chain = self._chain(stages, stages[-1] if stages else stage, given)
         finish = Fused(stage.name, chain, policy=stage.policy)
         if self.plan.through is not None:
             finish = self._through(finish)
@@ -191,6 +201,8 @@ class Materialised:
 
     def _from_spark(self, stage: Stage, source: SparkSource, who: str) -> DataFrame:
         frame = loaded(who, source, self.spark)
+        if stage.name in self.plan.carried:
+            frame = with_original(frame)
         if not source.static:
             return frame
         self._once[stage.name] = frame
@@ -239,7 +251,7 @@ class Materialised:
     def _chained(self, frame: DataFrame, stages: list[Stage]) -> DataFrame:
         if not stages:
             return frame
-        chain = Chain(tuple(stages), arrow_schema(frame.schema))
+        chain = self._chain(stages, stages[-1], arrow_schema(frame.schema))
         return frame.mapInArrow(ChainTask(chain), spark_schema(chain.schema))
 
     def _frame_stage(self, frame: DataFrame, stage: Stage) -> DataFrame:

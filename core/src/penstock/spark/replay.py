@@ -19,18 +19,21 @@ import pyarrow.compute as pc
 from attrs import evolve, frozen
 from pyspark.sql import SparkSession
 
-from penstock.contracts.envelope import UNDECODED, conform
-from penstock.contracts.errors import DeclareError
+from penstock.contracts.envelope import PEN_FIELD, UNDECODED, conform, pen
+from penstock.contracts.errors import DeclareError, RunError
 from penstock.contracts.options import connector, option
 from penstock.contracts.source import Context, Limit, Planner, Position, ReplayableSource
 from penstock.contracts.transform import Bytes
 from penstock.pipeline.analyse import analyse
 from penstock.pipeline.graph import Graph
 from penstock.pipeline.passes.fusion import fuse
+from penstock.pipeline.passes.originals import carried
 from penstock.pipeline.passes.staging import shared
 from penstock.pipeline.plan import Plan, Stage
 from penstock.pipeline.shapes import type_of
+from penstock.pipeline.work import read_row
 from penstock.spark.checkpoint import Checkpoint, write_whole
+from penstock.spark.commitlog import CommitLog
 from penstock.spark.deadletters import DeadLetters
 from penstock.spark.running import launch
 from penstock.spark.session import session
@@ -58,6 +61,7 @@ def replay(
 
     Raises:
         DeclareError: a letter names a node that the pipeline no longer has.
+        RunError: it was stopped, or failed; the letters that have not gone through wait.
     """
     place = Checkpoint(str(checkpoint), state)
     place.claim(graph.name)
@@ -141,9 +145,8 @@ def _begin(letters: DeadLetters, node: str, waiting: pa.Table) -> Group:
     series = "replay-" + hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
     group = Group(letters.folder / "replays" / series, node, names)
     batches = []
-    for data in waiting["input"].to_pylist():
-        with pa.ipc.open_stream(data) as stream:
-            batches.extend(stream)
+    for letter in waiting.select(["input", "original"]).to_pylist():
+        batches.append(_with_original(read_row(letter["input"]), letter["original"]))
     group.inputs.parent.mkdir(parents=True, exist_ok=True)
     with open(group.inputs, "wb") as file:
         with pa.ipc.new_file(file, batches[0].schema) as out:
@@ -156,11 +159,29 @@ def _begin(letters: DeadLetters, node: str, waiting: pa.Table) -> Group:
     return group
 
 
+def _with_original(row: pa.RecordBatch, original: bytes | None) -> pa.RecordBatch:
+    """The letter's input with the bytes it came from, lest it fails again."""
+    at = row.schema.get_field_index("_pen")
+    if at < 0:
+        return row
+    meta = row.column(at)
+    held = {f.name: meta.field(f.name) for f in meta.type} | {
+        "original": pa.array([original], pa.binary())
+    }
+    return row.set_column(at, PEN_FIELD, pen(1, **held))
+
+
 def _replay_group(plan: Plan, group: Group, place: Checkpoint, spark: SparkSession) -> None:
     own = Checkpoint(str(group.folder))
     shorter = _from_node(plan, group.node, LettersSource(path=str(group.inputs)))
     kept = DeadLetters(place.dead_letters, series=f"{group.series}-")
     launch(shorter, own, spark, bounded=True, letters=kept).wait()
+    if CommitLog(own.location).committed() is None:
+        raise RunError(
+            "the replay was stopped before its letters had gone through",
+            who=group.node,
+            fix="replay again: it goes on with the same letters",
+        )
     kept.settle(group.series, group.names)
 
 
@@ -168,20 +189,26 @@ def _from_node(plan: Plan, node: str, source: LettersSource) -> Plan:
     """The plan from a node on, fed by the letters."""
     undecoded = source.schema().equals(UNDECODED, check_metadata=False)
     first = _first_stage(plan, node, undecoded)
+    # What a source set aside goes where its records go: the letters stand in for it.
+    name = first.name if first.kind == "source" else "letters"
     kept = {first.name}
-    stages = []
+    stages = [] if name == first.name else [evolve(first, inputs=(name,))]
     for stage in plan:
-        inputs = tuple(name for name in stage.inputs if name in kept)
-        if stage.name == first.name:
-            inputs = ("letters",)
-        elif not inputs:
-            continue
-        kept.add(stage.name)
-        stages.append(evolve(stage, inputs=inputs))
-    fed = Stage("letters", "letters", "source", "letters", source, gives=type_of(source.schema()))
+        inputs = tuple(each for each in stage.inputs if each in kept)
+        if inputs and stage.name != first.name:
+            kept.add(stage.name)
+            stages.append(evolve(stage, inputs=inputs))
+    fed = Stage(name, name, "source", "letters", source, gives=type_of(source.schema()))
     between = frozenset(shared((fed, *stages)))
     fused, segments = fuse((fed, *stages), between)
-    return evolve(plan, stages=fused, segments=segments, shared=between, through=None)
+    return evolve(
+        plan,
+        stages=fused,
+        segments=segments,
+        shared=between,
+        through=None,
+        carried=carried(fused, beside={fed.name}),
+    )
 
 
 def _first_stage(plan: Plan, node: str, undecoded: bool) -> Stage:

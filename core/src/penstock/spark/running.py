@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import SparkSession
 
-from penstock.contracts.errors import DeclareError, MaterialiseError
+from penstock.contracts.errors import DeclareError, MaterialiseError, SetupError
 from penstock.contracts.source import ReplayableSource
 from penstock.pipeline.analyse import analyse
 from penstock.pipeline.ends import FrameSource, SparkSource
@@ -52,6 +52,7 @@ def run(
 
     Raises:
         DeclareError, AnalyseError: the pipeline cannot work as declared.
+        SetupError: the session is a client of Spark Connect.
         RunError: it failed while it was waited for.
     """
     say = progress or (lambda _: None)
@@ -64,6 +65,7 @@ def run(
     if spark is None:
         say("starting Spark")
         spark = session(name=graph.name)
+    _must_be_classic(spark)
     say("starting the pipeline")
     check_ends(plan)
     handle = launch(plan, place, spark, bounded=bounded, temporary=temporary)
@@ -98,6 +100,17 @@ def launch(
     handle = Handle(plan, writer.start(), drain, place, temporary)
     tell("started", pipeline=graph.name, query=query_id, checkpoint=place.location)
     return handle
+
+
+def _must_be_classic(spark: SparkSession) -> None:
+    """A client of Spark Connect has no driver whose state a drain could share."""
+    if type(spark).__module__.startswith("pyspark.sql.connect"):
+        raise SetupError(
+            "a pipeline needs a classic Spark session",
+            got="a client of Spark Connect",
+            fix="run it with spark-submit, or with spark=penstock.session(); plain formats "
+            "(spark.read.format) and penstock.read work over Connect",
+        )
 
 
 def _session_of(plan: Plan) -> SparkSession | None:

@@ -10,6 +10,7 @@ import penstock as pen
 from core.tests.pipeline import functions as fn
 from penstock.contracts import Bytes, Columns, Objects
 from penstock.contracts.errors import SchemaError, TypeMismatchError
+from penstock.pipeline.codec import LateCoder
 from penstock.pipeline.plan import Stage
 
 ORDERS = "id long, total double"
@@ -82,6 +83,23 @@ def test_an_encoder_after_unknown_columns_waits_for_them() -> None:
     found = typed(orders().select("id * 2 AS twice").encode("json").sink("bytesink"))
     assert found["select"].gives == Columns(None)
     assert type(found["encode-json"].work).__name__ == "LateCoder"
+
+
+def test_a_sink_of_bytes_after_an_expression_gets_the_coder_that_decoded_too() -> None:
+    flow = orders().select("id", "total * 2 AS twice").where("twice > 3")
+    found = typed(flow.sink("bytesink"))
+    assert list(found)[-2:] == ["json-encode", "bytesink"]
+    assert isinstance(found["json-encode"].work, LateCoder)
+    assert "json-encode" not in typed(orders().select("hex(id) AS value").sink("bytesink"))
+
+
+def test_a_sink_that_cannot_take_an_expressions_columns_whatever_their_types_is_told() -> None:
+    flow = pen.pipeline("p").source("onefile").select("line", "number * 2 AS twice", name="two")
+    with pytest.raises(TypeMismatchError) as caught:
+        flow.key_by("line").sink("bytesink").analyse()
+    assert "bytesink cannot take what" in str(caught.value)
+    assert "line string, twice" in str(caught.value)
+    assert ".encode(" in str(caught.value)
 
 
 def test_types_flow_through_steps() -> None:

@@ -13,8 +13,9 @@ from typing import Any
 
 import pika
 from attrs import define
-from pika import data as table
 from pika import frame
+
+from penstock_amqp import fields
 
 _HEAD = struct.Struct(">BHL")
 _CONTENT = struct.Struct(">HHQH")
@@ -30,7 +31,6 @@ _AT_ONCE = 2**16
 UNREADABLE = "amqp.headers"
 """The header that holds all headers as they came, if they cannot be read."""
 _UNREADABLE = (ValueError, OverflowError, OSError, RecursionError, struct.error, IndexError)
-_UNREADABLE += (pika.exceptions.AMQPError,)
 
 # The properties in the order of their flags, from the highest bit down.
 _TEXTS_BEFORE = ("content_type", "content_encoding")
@@ -195,10 +195,10 @@ def _content(message: Received, data: bytes, at: int) -> int:
 
 
 def _table(data: bytes, at: int) -> tuple[dict[str, Any] | None, int]:
-    """The headers; as one of bytes where a sender wrote what Python or pika cannot hold."""
+    """The headers; as one of bytes where a sender wrote what Python cannot hold."""
     end = at + 4 + _SIZE.unpack_from(data, at)[0]
     try:
-        found, stop = table.decode_table(data, at)
+        found, stop = fields.read(data, at)
         if stop == end:
             return found or None, end
     except _UNREADABLE:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import base64
-import json
 from collections.abc import Sequence
-from datetime import UTC, datetime
-from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 
 from penstock.contracts.envelope import ENVELOPE, HEADERS, STAMP, TIMESTAMP
 from penstock_amqp.deliveries import Received
+from penstock_amqp.headers import TYPES, header_bytes, types_of
 
 PREFIX = "amqp."
 """Message properties that have no column of their own are headers with this prefix."""
@@ -32,31 +29,6 @@ CARRIED = (
 _LATEST = 253402300799  # the end of the year 9999
 
 
-def header_bytes(value: Any) -> bytes | None:
-    """A header's value as bytes: text in UTF-8, binary as it is, all else as JSON."""
-    if value is None:
-        return None
-    if isinstance(value, str):
-        return value.encode()
-    if isinstance(value, bytes | bytearray):
-        return bytes(value)
-    return json.dumps(_plain(value), separators=(",", ":")).encode()
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(key): _plain(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
-    if isinstance(value, datetime):
-        return (value if value.tzinfo else value.replace(tzinfo=UTC)).isoformat()
-    if isinstance(value, Decimal):
-        return str(value)
-    if isinstance(value, bytes | bytearray):
-        return {"base64": base64.b64encode(value).decode()}
-    return value
-
-
 def headers_of(message: Received) -> list[tuple[str, bytes | None]] | None:
     """All headers of a message, and the properties that have no column; None if there are none."""
     if message.others is None and message.headers is None:
@@ -64,6 +36,8 @@ def headers_of(message: Received) -> list[tuple[str, bytes | None]] | None:
     others = message.others or {}
     found = [(PREFIX + name, header_bytes(others[name])) for name in CARRIED if name in others]
     if message.headers:
+        if (types := types_of(message.headers)) is not None:
+            found.append((TYPES, types))
         found.extend((name, header_bytes(value)) for name, value in message.headers.items())
     return found
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-import pika
 import pyarrow as pa
 from attrs import define
 
 from penstock.contracts.envelope import column
+from penstock_amqp import fields
+from penstock_amqp.headers import TYPES, types_in, value_of
 from penstock_amqp.messages import CARRIED, PREFIX
 
 if TYPE_CHECKING:
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 
 _BROKERS_OWN = {"x-delivery-count", "CC", "BCC"}
 """What a broker has read when it took the message: none of it is for the next one."""
+_HISTORY = "x-death"
+"""Brokers drop a message that says it was here before; as text nobody believes it."""
 _SHORT = 255
 _MOST_HEADERS = 126_000
 """Properties and headers travel in one frame, of 128 KiB at most."""
@@ -35,7 +39,7 @@ class Outgoing:
     index: int
     routing_key: str
     body: bytes
-    properties: pika.BasicProperties
+    properties: fields.Properties
     error: str | None = None
 
 
@@ -60,7 +64,7 @@ def outgoing(sink: AmqpSink, rows: pa.RecordBatch, prefix: str, first: int) -> I
         "app_id": sink.app_id,
     }
     for index in range(count):
-        properties = pika.BasicProperties(
+        properties = fields.Properties(
             **fixed,
             message_id=ids[index] or f"{prefix}/{first + index}",
             timestamp=times[index],
@@ -102,13 +106,15 @@ def _times(rows: pa.RecordBatch, count: int) -> list[int | None]:
 
 
 def _apply(
-    properties: pika.BasicProperties, headers: list[dict[str, Any]], fixed: dict[str, Any]
+    properties: fields.Properties, headers: list[dict[str, Any]], fixed: dict[str, Any]
 ) -> None:
     table: dict[str, Any] = {}
+    types = types_in(headers)
+    types.pop(_HISTORY, None)
     size = 0
     for header in headers:
         name, value = header["key"], header["value"]
-        if name in _BROKERS_OWN:
+        if name in _BROKERS_OWN or name == TYPES:
             continue
         bare = name.removeprefix(PREFIX)
         if bare != name and bare in CARRIED and value is not None:
@@ -116,11 +122,21 @@ def _apply(
                 setattr(properties, bare, _property(name, value.decode("utf-8", "replace")))
             continue
         _short("a header's name", name)
-        table[name] = _text(value)
+        table[name] = value_of(value, types.get(name))
         size += len(name.encode()) + len(value or b"") + 6
+    if types:
+        properties.table = _written(table)
+        size = len(properties.table)
     if size > _MOST_HEADERS:
         raise Unsendable(f"the headers are {size} bytes; at most {_MOST_HEADERS} fit a frame")
     properties.headers = table or None
+
+
+def _written(table: dict[str, Any]) -> bytes:
+    try:
+        return fields.written(table)
+    except (ValueError, OverflowError, RecursionError, struct.error) as error:
+        raise Unsendable(f"the headers hold a value that AMQP has no field for: {error}") from error
 
 
 def _property(name: str, text: str) -> str | int:
@@ -142,12 +158,3 @@ def _short(what: str, text: str) -> None:
     """AMQP writes the length of names, keys and properties in one byte."""
     if len(text) > _SHORT // 4 and len(text.encode()) > _SHORT:
         raise Unsendable(f"{what} is {len(text.encode())} bytes long, and {_SHORT} at most fit")
-
-
-def _text(value: bytes | None) -> str | bytes | None:
-    if value is None:
-        return None
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return value

@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+import pyarrow as pa
 from attrs import define, evolve, field
 
 from penstock import registry
 from penstock.contracts.coder import ObjectCoder
-from penstock.contracts.envelope import UNDECODED
+from penstock.contracts.envelope import TIMESTAMP, UNDECODED
 from penstock.contracts.errors import PenstockError, SchemaError, TypeMismatchError
 from penstock.contracts.options import parse
 from penstock.contracts.sink import Sink
@@ -20,6 +21,9 @@ from penstock.pipeline.joining import fresh
 from penstock.pipeline.passes.resolve import coder_of
 from penstock.pipeline.plan import Stage
 from penstock.pipeline.shapes import columns_of, fits, full, given_by, missing, user_columns
+from penstock.pipeline.steps.frames import Select
+
+_KINDS = (pa.string(), pa.binary(), pa.int64(), pa.float64(), pa.bool_(), TIMESTAMP)
 
 
 @define
@@ -29,14 +33,26 @@ class _Typing:
     stages: dict[str, Stage] = field(factory=dict)
     readers: Counter[str] = field(factory=Counter)
     coded: dict[str, str | None] = field(factory=dict)
+    named: dict[str, pa.Schema | None] = field(factory=dict)
     rendered: dict[str, str] = field(factory=dict)
     taken: set[str] = field(factory=set)
 
     def add(self, stage: Stage, coder: str | None) -> str:
         self.stages[stage.name] = stage
         self.coded[stage.name] = coder
+        self.named[stage.name] = self._named(stage)
         self.taken.add(stage.name)
         return stage.name
+
+    def _named(self, stage: Stage) -> pa.Schema | None:
+        """The columns a stage gives: as its type says, or by name where only Spark knows types."""
+        columns = columns_of(stage.gives)
+        if columns is not None:
+            return columns
+        if isinstance(stage.work, Select):
+            return stage.work.named(stage.takes)
+        alone = stage.verbatim and len(stage.inputs) == 1
+        return self.named[stage.inputs[0]] if alone else None
 
 
 def coders(stages: Sequence[Stage]) -> tuple[Stage, ...]:
@@ -168,18 +184,16 @@ def object_coder(kind: Objects) -> tuple[str, ObjectCoder]:
 
 def _for_sink(typing: _Typing, name: str, stage: Stage) -> str:
     given = typing.stages[name].gives
-    columns = columns_of(given)
+    columns = typing.named[name]
     if columns is None or not isinstance(stage.work, Sink):
         return name
-    try:
-        stage.work.accepts(full(columns))
+    refused = _refusal(stage.work, columns)
+    if refused is None:
         return name
-    except SchemaError as error:
-        refused = error
     coder = typing.coded[name]
     if isinstance(given, Columns) and coder is not None and _takes_bytes(stage.work):
         work = coder_of(coder, {}, f"{stage.name} (coder {coder})", encode=True)
-        if isinstance(work, LateCoder):
+        if isinstance(work, LateCoder) and columns_of(given) is not None:
             work = work.settled(user_columns(columns))
         called = fresh(f"{coder}-encode", typing.taken)
         made = _between(called, stage.node, "encode", coder, work, name, given, Bytes(), typing)
@@ -187,11 +201,36 @@ def _for_sink(typing: _Typing, name: str, stage: Stage) -> str:
     raise TypeMismatchError(
         f"{stage.name} cannot take what {_node(typing, name)} gives: {refused.message}",
         expected=refused.expected,
-        got=refused.got or str(given),
+        got=_told(columns) if _unknown(columns) else refused.got or str(given),
         fix='put .encode("json") or another coder between them'
         if isinstance(given, Columns) and _takes_bytes(stage.work)
         else refused.fix,
     ) from None
+
+
+def _refusal(sink: Sink, columns: pa.Schema) -> SchemaError | None:
+    """Why a sink does not take rows of these columns, whatever Spark makes of those unknown."""
+    unknown = _unknown(columns)
+    if "value" in unknown:
+        return None
+    refused = None
+    for kind in _KINDS if unknown else (None,):
+        tried = [pa.field(f.name, kind) if f.name in unknown else f for f in columns]
+        try:
+            sink.accepts(full(pa.schema(tried)))
+            return None
+        except SchemaError as error:
+            refused = error
+    return refused
+
+
+def _unknown(columns: pa.Schema) -> set[str]:
+    return {f.name for f in columns if pa.types.is_null(f.type)}
+
+
+def _told(columns: pa.Schema) -> str:
+    unknown, own = _unknown(columns), user_columns(columns)
+    return ", ".join(f.name if f.name in unknown else f"{f.name} {f.type}" for f in own)
 
 
 def _takes_bytes(sink: Sink) -> bool:

@@ -29,6 +29,7 @@ class Validate(Step):
     """Let a record pass only if it keeps the rules."""
 
     main: ClassVar[str | None] = "function"
+    verbatim: ClassVar[bool] = True
 
     function: Function | None = option(
         default=None,

@@ -186,6 +186,7 @@ class Sample(Step):
     """
 
     main: ClassVar[str | None] = "fraction"
+    verbatim: ClassVar[bool] = True
 
     fraction: float = option(
         doc="Between 0 and 1.",
@@ -236,6 +237,7 @@ class KeyBy(Step):
     """Make columns, or what a function returns, the key: equal keys meet and keep their order."""
 
     main: ClassVar[str | None] = "columns"
+    verbatim: ClassVar[bool] = True
 
     columns: list[str] | None = option(default=None, doc="One column or several.")
     function: Function | None = option(default=None, doc="Gets a record, returns its key.")

@@ -23,6 +23,7 @@ from penstock.pipeline.steps.step import Step
 FAILED = "_pen.error IS NOT NULL"
 _WATERMARK = "spark.watermarkDelayMs"
 _NAME = re.compile(r"^\s*`?([A-Za-z_]\w*)`?\s*$")
+_MADE = re.compile(r"\sas\s+`?([A-Za-z_]\w*)`?\s*$", re.IGNORECASE)
 _ALIAS = re.compile(r"^\s*`?([A-Za-z_]\w*)`?\s+(?:as\s+)?`?([A-Za-z_]\w*)`?\s*$", re.IGNORECASE)
 
 
@@ -37,6 +38,7 @@ class Where(FrameStep):
     """Keep the rows for which a Spark SQL expression is true."""
 
     main: ClassVar[str | None] = "expression"
+    verbatim: ClassVar[bool] = True
 
     expression: str = option(doc="A Spark SQL expression.", example="total > 100")
 
@@ -78,9 +80,15 @@ class Select(FrameStep):
 
     def gives(self, input: Type) -> Type:
         """Known where all are plain columns or `*`; else Spark will tell."""
+        schema = self.named(input)
+        known = schema is not None and not any(pa.types.is_null(f.type) for f in schema)
+        return Columns(schema if known else None)
+
+    def named(self, input: Type) -> pa.Schema | None:
+        """The columns by name, null for a type that Spark will tell; None: nor are the names."""
         schema = columns_of(input)
         if schema is None:
-            return Columns(None)
+            return None
         fields: list[pa.Field] = []
         for text in self.columns:
             if text.strip() == "*":
@@ -88,15 +96,19 @@ class Select(FrameStep):
                 continue
             plain = _NAME.match(text)
             alias = None if plain else _ALIAS.match(text)
+            made = None if plain or alias else _MADE.search(text)
+            if made:
+                fields.append(pa.field(made[1], pa.null()))
+                continue
             if not plain and not alias:
-                return Columns(None)
+                return None
             name, new = (plain[1], plain[1]) if plain else (alias[1], alias[2])  # type: ignore[index]
             fields.append(need(schema, name, "select").with_name(new))
         names = [f.name for f in fields]
         _each_once(names)
         if "event_time" not in names:
             fields.append(EVENT_TIME)
-        return Columns(pa.schema(fields))
+        return pa.schema(fields)
 
     def apply(self, data: Any) -> Any:
         """Spark's own projection, with what Penstock keeps beside; `*` does not hold `_pen`."""
@@ -201,6 +213,7 @@ class Watermark(FrameStep):
 
     main: ClassVar[str | None] = "delay"
     stateful: ClassVar[bool] = True
+    verbatim: ClassVar[bool] = True
 
     delay: str = option(doc="How much older than the newest a record may be.", example="10 minutes")
 
@@ -216,6 +229,7 @@ class Deduplicate(FrameStep):
     main: ClassVar[str | None] = "by"
     stateful: ClassVar[bool] = True
     scatters: ClassVar[bool] = True
+    verbatim: ClassVar[bool] = True
     # A row without an id gets one by chance, and with it its place among the tasks.
     deterministic = False
 

@@ -254,6 +254,8 @@ class FilterKernel:
 class Filter(PerRecord):
     """Keep the records for which a function is true."""
 
+    verbatim: ClassVar[bool] = True
+
     function: Function = option(doc="Gets a record, returns whether to keep it.")
     meta: bool = option(default=False, doc=_META)
     deterministic: bool = option(
@@ -296,6 +298,7 @@ class Peek(Step):
     """Look at records as they pass; they go on unchanged."""
 
     main: ClassVar[str | None] = "function"
+    verbatim: ClassVar[bool] = True
 
     function: Function | None = option(
         default=None, doc="Called with a record; by default the record goes to standard error."

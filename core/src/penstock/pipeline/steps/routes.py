@@ -22,6 +22,7 @@ class Merge(FrameStep):
     """The records of several nodes as one stream; their columns must agree."""
 
     several: ClassVar[bool] = True
+    verbatim: ClassVar[bool] = True
 
     def apply(self, data: Any) -> Any:
         """Its inputs are one frame already."""
@@ -31,6 +32,8 @@ class Merge(FrameStep):
 @connector
 class Mirror(FrameStep):
     """The same records to every node that reads this one."""
+
+    verbatim: ClassVar[bool] = True
 
     def apply(self, data: Any) -> Any:
         """Nothing: readers share the frame."""
@@ -46,6 +49,7 @@ class Branch(Step):
     """
 
     main: ClassVar[str | None] = "when"
+    verbatim: ClassVar[bool] = True
     tells: ClassVar[bool] = True
 
     when: Function | str | None = option(

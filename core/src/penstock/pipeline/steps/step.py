@@ -22,6 +22,7 @@ class Step(Transform):
         scatters: Whether Spark shuffles its rows, so that order and place are lost.
         rereads: Whether it has Spark compute its input twice: once for the healthy rows, once
             for the failed.
+        verbatim: Whether rows pass as they are, or not at all.
     """
 
     main: ClassVar[str | None] = None
@@ -29,6 +30,7 @@ class Step(Transform):
     stateful: ClassVar[bool] = False
     scatters: ClassVar[bool] = False
     rereads: ClassVar[bool] = False
+    verbatim: ClassVar[bool] = False
 
     def kernel(self, schema: pa.Schema, gives: pa.Schema) -> Kernel:
         """The step over rows of a known schema (without `_pen`). On a worker, once per chain."""

@@ -9,12 +9,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from penstock.spark.queues.aside import set_aside
     from penstock.spark.queues.options import QueueOptions
-    from penstock.spark.queues.poison import set_aside
     from penstock.spark.queues.readers import batch_reader, stream_reader
 
 __all__ = ["QueueOptions", "batch_reader", "set_aside", "stream_reader"]
-_HOMES = {"QueueOptions": "options", "set_aside": "poison"}
+_HOMES = {"QueueOptions": "options", "set_aside": "aside"}
 
 
 def __getattr__(name: str) -> Any:

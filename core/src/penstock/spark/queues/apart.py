@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from penstock.spark.durable import sync_folder
+from penstock.contracts.durable import sync_folder
+from penstock.spark.queues.aside import Aside
 from penstock.spark.queues.manifest import Entry, Manifest
-from penstock.spark.queues.segments import SegmentWriter
 
 log = logging.getLogger("penstock.queues")
 
@@ -41,11 +41,16 @@ class Apart:
         self._emptied: set[int] = set()
         self._pieces: list[tuple[Entry, ...]] = []
         self._begun: set[int] = set()
-        self.count = 0
+        self._aside = Aside(folder)
         self._load()
         # A process that died between a manifest and this file has left the piece in both.
         taken = {manifest.entries for manifest in known if manifest.apart}
         self._pieces = [piece for piece in self._pieces if piece not in taken]
+
+    @property
+    def count(self) -> int:
+        """How many messages this process has set aside."""
+        return self._aside.count
 
     def waiting(self) -> int:
         """How many rows wait for a smaller batch."""
@@ -102,7 +107,10 @@ class Apart:
         """
         left = sum(table.num_rows for table in rows)
         if left == 1:
-            self._set_aside([batch for table in rows for batch in table.to_batches()])
+            (row,) = (batch for table in rows for batch in table.to_batches() if batch.num_rows)
+            # A piece was part of a batch that had reached the limit; pieces between may be more.
+            before = self._limit if manifest.apart else 0
+            self._aside.put(row, before + self._replays[manifest.number])
         else:
             pieces = list(_pieces(manifest.entries, -(-left // PIECES)))
             self._pieces = [*pieces, *self._pieces]
@@ -113,18 +121,6 @@ class Apart:
         self._emptied.add(manifest.number)
         self._replays.pop(manifest.number, None)
         self._save()
-
-    def _set_aside(self, batches: list[pa.RecordBatch]) -> None:
-        aside, drafts = self._folder / "poison", self._folder / "poison-drafts"
-        for each in (aside, drafts):
-            each.mkdir(exist_ok=True)
-        made = SegmentWriter(drafts, aside, 0).write(batches)
-        self.count += 1
-        log.error(
-            "the message %s fails every batch and is set aside in %s",
-            batches[0].column("id")[0].as_py() or "without an id",
-            aside / made.name,
-        )
 
     def _load(self) -> None:
         path = self._folder / "apart.json"

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from attrs import define, frozen
 
-from penstock.spark.durable import sync_folder
+from penstock.contracts.durable import sync_folder
 
 _DTYPE = np.dtype([("id", "<u8"), ("digest", "<u8"), ("redelivered", "?")])
 _PAUSE = 0.1

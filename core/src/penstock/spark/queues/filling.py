@@ -22,10 +22,10 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from penstock.contracts.durable import sync_folder
 from penstock.contracts.errors import ReadError
 from penstock.contracts.queue import QueueSource
 from penstock.contracts.source import Context
-from penstock.spark.durable import sync_folder
 from penstock.spark.failures import speaker, told
 from penstock.spark.queues.child import SpoolReceiver, Task
 from penstock.spark.queues.options import QueueOptions

@@ -12,8 +12,8 @@ from typing import Any
 
 from attrs import frozen
 
+from penstock.contracts.durable import sync_folder
 from penstock.contracts.errors import DataLossError, ReadError
-from penstock.spark.durable import sync_folder
 
 _NAME = re.compile(r"\d+")
 

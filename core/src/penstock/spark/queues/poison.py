@@ -20,9 +20,8 @@ from pathlib import Path
 import pyarrow as pa
 from attrs import frozen
 
-from penstock.contracts.queue import Lease
 from penstock.spark.commitlog import local_path
-from penstock.spark.queues.segments import SegmentWriter, read, segments, spooled
+from penstock.spark.queues.aside import Aside
 
 log = logging.getLogger("penstock.queues")
 
@@ -38,30 +37,13 @@ class Upcoming:
     deliveries: pa.Int64Array | None
 
 
-class _Aside(Lease):
-    """One row of a lease, on its way to the poison folder."""
-
-    def __init__(self, upcoming: Upcoming) -> None:
-        self.rows = upcoming.rows.slice(0, 1)
-        self.redelivered = upcoming.redelivered.slice(0, 1)
-
-    def acknowledge(self) -> None:
-        """Its own lease does that."""
-
-    def release(self) -> None:
-        """It does not go back."""
-
-
 class Poison:
     """The suspects of one reader. Used by the thread that plans."""
 
     def __init__(self, folder: Path, limit: int) -> None:
         self._limit = limit
-        self._aside = folder / "poison"
-        drafts = folder / "poison-drafts"
-        for each in (self._aside, drafts):
-            each.mkdir(parents=True, exist_ok=True)
-        self._writer = SegmentWriter(drafts, self._aside, 0)
+        self._aside = Aside(folder)
+        folder.mkdir(parents=True, exist_ok=True)
         self._db = sqlite3.connect(folder / "suspects.db", check_same_thread=False)
         self._db.execute("pragma synchronous = full")
         self._db.execute(
@@ -69,7 +51,11 @@ class Poison:
         )
         self._db.commit()
         self._planned: deque[tuple[int, list[bytes]]] = deque()
-        self.count = 0
+
+    @property
+    def count(self) -> int:
+        """How many messages this process has set aside."""
+        return self._aside.count
 
     @classmethod
     def within(cls, location: str | None, limit: int) -> Poison | None:
@@ -92,14 +78,7 @@ class Poison:
         ((failed, alone),) = self._failures(first, [0])
         if failed < self._limit or not alone:
             return False
-        made = self._writer.write([spooled(_Aside(first))])
-        self.count += 1
-        log.error(
-            "the message %s failed %d batches and is set aside in %s",
-            first.rows.column("id")[0].as_py() or "without an id",
-            failed,
-            self._aside / made.name,
-        )
+        self._aside.put(first.rows.slice(0, 1), failed)
         return True
 
     def left_out(self, end: int, first: Upcoming) -> None:
@@ -174,10 +153,3 @@ def _keys(upcoming: Upcoming, indices: Sequence[int]) -> list[bytes]:
         value = upcoming.rows.column("value")[index].as_py() or b""
         keys.append(blake2b(value if name is None else name.encode(), digest_size=16).digest())
     return keys
-
-
-def set_aside(location: str) -> list[pa.Table]:
-    """The poison messages of a state folder, one table each, the oldest first."""
-    path = local_path(location)
-    folder = Path(path or location) / "poison"
-    return [read(folder / segment.name).rows for segment in segments(folder)]

@@ -24,10 +24,10 @@ import numpy as np
 import pyarrow as pa
 from attrs import frozen
 
+from penstock.contracts.durable import sync_folder
 from penstock.contracts.envelope import ENVELOPE
 from penstock.contracts.errors import ReadError
 from penstock.contracts.queue import Lease
-from penstock.spark.durable import sync_folder
 
 MAGIC = b"PENSEG1\n"
 _RECORD = struct.Struct("<II")
@@ -66,7 +66,7 @@ class Read:
     """What a segment holds.
 
     Attributes:
-        rows: Its records up to the first bad one, in the schema `SPOOLED`.
+        rows: Its records up to the first bad one, in the schema they were written with.
         torn: Whether a record failed its checksum; the rest of the file is then void.
     """
 
@@ -153,7 +153,7 @@ class SegmentWriter:
 
 def _record(rows: pa.RecordBatch) -> pa.Buffer:
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, SPOOLED) as writer:
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
         writer.write_batch(rows)
     return sink.getvalue()
 
@@ -182,7 +182,8 @@ def read(path: Path) -> Read:
             torn = True
             break
         found.extend(pa.ipc.open_stream(record))
-    return Read(pa.Table.from_batches(found, schema=SPOOLED), torn)
+    schema = found[0].schema if found else SPOOLED
+    return Read(pa.Table.from_batches(found, schema=schema), torn)
 
 
 def _records(data: bytes) -> Iterator[memoryview | None]:

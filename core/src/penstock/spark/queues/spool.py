@@ -24,11 +24,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from penstock.contracts.durable import sync_folder
 from penstock.contracts.errors import DataLossError, OptionError, PositionError, ReadError
 from penstock.contracts.points import reached
 from penstock.contracts.source import Limit
 from penstock.spark.commitlog import local_path
-from penstock.spark.durable import sync_folder
 from penstock.spark.queues import segments as seg
 from penstock.spark.queues.apart import Apart
 from penstock.spark.queues.dedup import Memory
