@@ -86,7 +86,7 @@ def bare(what: str, broker: Artemis, queue: str) -> dict[str, float]:
     """Run one of the loops below in a process of its own."""
     said = json.dumps({**connecting(broker), "queue": queue})
     command = [sys.executable, "-m", "tests.benchmarks.jms", what]
-    done = subprocess.run(command, input=said, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, input=said, stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(done.stdout.splitlines()[-1])
 
 

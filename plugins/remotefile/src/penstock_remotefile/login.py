@@ -62,6 +62,8 @@ class Login:
             raise EphemeralReadError(
                 f"the server does not answer: {error}", got=self.address
             ) from error
+        # A request waits for no other's acknowledgement: many small ones are under way at once.
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         transport = paramiko.Transport(
             plain, default_window_size=_WINDOW, default_max_packet_size=_PACKET
         )
