@@ -19,11 +19,12 @@ from penstock.conformance import processes
 from tests.benchmarks.measure import Pair, cpu_seconds, interleaved, row
 from tests.brokers.artemis import Artemis
 
-MESSAGES = 60_000
+MESSAGES = 240_000
 WARM = 10_000
 SIZE = 200
 COMMIT = 1_000
-MOST = 10_000
+MOST = 40_000
+"""Rows in a batch: about what comes in within a second or two, as in the rows of AMQP."""
 PAIRS = 3
 MODES = {
     "jms-receive": {"delivery": "optimistic", "receivers": "2"},
@@ -221,7 +222,7 @@ def _receiver(session, queue):
 
     def one():
         message = consumer.receive(10_000)
-        into = jpype.JArray(jpype.JByte)(message.getBodyLength())
+        into = jpype.JArray(jpype.JByte)(int(message.getBodyLength()))
         message.readBytes(into)
         return bytes(into)
 

@@ -1,7 +1,13 @@
 """Defaults below the user's own settings, and secrets kept out of plans."""
 
+import json
+import os
 import re
+import subprocess
+import sys
+from pathlib import Path
 
+import pyspark
 import pytest
 
 from penstock.spark import session as sessions
@@ -32,6 +38,30 @@ def test_what_spark_defaults_set_is_left_alone(monkeypatch, tmp_path):
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
     assert sessions.set_elsewhere("spark.sql.shuffle.partitions")
     assert not sessions.set_elsewhere("spark.ui.enabled")
+
+
+SUBMITTED = """
+import json
+import penstock as pen
+
+conf = pen.session().sparkContext.getConf()
+asked = ("spark.master", "spark.ui.enabled", "spark.sql.session.timeZone")
+print(json.dumps([conf.get(key) for key in asked]))
+"""
+
+
+@pytest.mark.spark
+def test_a_program_that_was_submitted_runs_where_it_was_submitted_to(tmp_path):
+    (tmp_path / "program.py").write_text(SUBMITTED)
+    home = Path(pyspark.__file__).parent
+    submit = [str(home / "bin" / "spark-submit"), "--master", "local[3]"]
+    submit += ["--conf", "spark.ui.enabled=true", "--conf", "spark.ui.port=0", "program.py"]
+    env = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_HOME": str(home)}
+    done = subprocess.run(
+        submit, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert json.loads(done.stdout.splitlines()[-1]) == ["local[3]", "true", "UTC"]
 
 
 @pytest.mark.parametrize(

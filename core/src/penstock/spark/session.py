@@ -9,6 +9,7 @@ import sys
 import threading
 from typing import Any
 
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 from pyspark.sql.conf import RuntimeConfig
 
@@ -95,6 +96,10 @@ def _import_meanwhile() -> None:
 
 def set_elsewhere(key: str) -> bool:
     """Whether spark-submit, spark-defaults.conf or the environment has set it."""
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        # Under spark-submit Java runs already, and knows all that was set.
+        SparkContext._ensure_initialized()
+        return bool(SparkConf().contains(key))
     submit = os.environ.get("PYSPARK_SUBMIT_ARGS", "")
     if key in submit or (key == "spark.master" and "--master" in submit):
         return True
