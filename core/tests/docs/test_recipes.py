@@ -294,3 +294,19 @@ def test_yaml_that_needs_no_server(page, tmp_path):
     for document in documents:
         (tmp_path / "pipeline.yaml").write_text(document)
         assert "customer" in said("penstock run pipeline.yaml", tmp_path)
+
+
+def test_a_table_of_a_database(spark, tmp_path):
+    """Derby comes with Spark; its tables are files that one process at a time may open."""
+    url, secret = f"jdbc:derby:{tmp_path}/db;create=true", tmp_path / "secret"
+    secret.write_text("s3cret")
+    orders = spark.createDataFrame([(1, "c-one"), (2, "c-two")], "id long, customer string")
+    orders.write.format("jdbc").options(url=url, dbtable="orders", user="me").save()
+    with pytest.raises(Exception, match="shutdown"):  # Derby says in this way that it is closed
+        spark._jvm.java.sql.DriverManager.getConnection(f"jdbc:derby:{tmp_path}/db;shutdown=true")
+    document, _ = recipe("../concepts/spark.md", "yaml", {"/run/secrets/orders": secret})
+    (tmp_path / "orders.yaml").write_text(document)
+    shown = said("penstock run orders.yaml", tmp_path, ORDERS_URL=url)
+    assert "c-one" in shown
+    assert "c-two" in shown
+    assert "s3cret" not in shown
