@@ -301,7 +301,7 @@ def test_a_table_of_a_database(spark, tmp_path):
     url, secret = f"jdbc:derby:{tmp_path}/db;create=true", tmp_path / "secret"
     secret.write_text("s3cret")
     orders = spark.createDataFrame([(1, "c-one"), (2, "c-two")], "id long, customer string")
-    orders.write.format("jdbc").options(url=url, dbtable="orders", user="me").save()
+    orders.write.format("jdbc").options(url=url, dbtable="orders").save()
     with pytest.raises(Exception, match="shutdown"):  # Derby says in this way that it is closed
         spark._jvm.java.sql.DriverManager.getConnection(f"jdbc:derby:{tmp_path}/db;shutdown=true")
     document, _ = recipe("../concepts/spark.md", "yaml", {"/run/secrets/orders": secret})
