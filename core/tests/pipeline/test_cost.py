@@ -64,7 +64,6 @@ def test_declaring_and_explaining_costs_little_beyond_its_libraries(
     # Processor seconds stretch on a busy machine: hold it against Arrow's own import, in turns.
     turns = [(spent(DECLARE, compiled)[0], spent(BASE, compiled)[0]) for _ in range(4)]
     mine, base = map(min, zip(*turns, strict=True))
-    print(f"declaring and explaining: {mine:.2f} s of CPU; its libraries alone: {base:.2f} s")
     assert mine < max(0.3, 2.5 * base), f"{mine:.2f} s against {base:.2f} s for libraries alone"
 
 

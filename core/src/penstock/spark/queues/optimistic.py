@@ -253,8 +253,11 @@ class _Line:
         return most if self._ahead is None else min(most, self._ahead)
 
     def _room(self) -> bool:
-        """Whether it is worth to wait for more: a receiver that has its only lease out stands
-        still until the batch is committed, so the others fill the next one meanwhile."""
+        """Whether to wait for more.
+
+        A receiver whose only lease waits for a batch stands still until that is committed: the
+        others fill the next one meanwhile.
+        """
         rooms = [self._ledger.room(receiver.number).rows for receiver in self._receivers]
         return all(rooms) if self._single else any(rooms)
 
