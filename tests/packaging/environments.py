@@ -9,7 +9,7 @@ import sys
 import zipfile
 from pathlib import Path
 
-from tests.packaging.wheels import metadata, pyspark, uv
+from tests.packaging.wheels import pyspark, requirement, uv
 
 
 class Environment:
@@ -23,8 +23,7 @@ class Environment:
     def install(self, *wheels: Path) -> None:
         """Install wheels and what they need: ours from beside them, PySpark from where it is
         kept, the rest from the index."""
-        given = (*wheels, pyspark())
-        requirements = [f"{metadata(one)['Name']} @ {one.resolve().as_uri()}" for one in given]
+        requirements = [requirement(one) for one in (*wheels, pyspark())]
         beside = ("--find-links", str(wheels[0].resolve().parent))
         uv("pip", "install", "--quiet", "--python", str(self.python), *beside, *requirements)
 

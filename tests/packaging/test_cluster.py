@@ -52,12 +52,12 @@ def cluster(home, folder, env):
     """A master and one worker, on ports that are free."""
     port = free_port()
     address = f"spark://127.0.0.1:{port}"
-    daemon = [str(home / "bin" / "spark-class"), "org.apache.spark.deploy"]
     said, running = folder / "cluster.log", []
     with said.open("w") as log:
 
         def start(what, *arguments):
-            command = [daemon[0], f"{daemon[1]}.{what}", "--host", "127.0.0.1", *arguments]
+            daemon = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{what}"]
+            command = [*daemon, "--host", "127.0.0.1", *arguments]
             running.append(subprocess.Popen(command, cwd=folder, env=env, stdout=log, stderr=log))
 
         try:
@@ -85,8 +85,7 @@ def test_a_pipeline_is_submitted_with_its_environment_as_an_archive(tmp_path):
     make, pack, submit = lines()
     constraints = tmp_path / "constraints.txt"
     given = [*wheels.build(), wheels.pyspark()]
-    named = [f"{wheels.metadata(one)['Name']} @ {one.resolve().as_uri()}" for one in given]
-    constraints.write_text("\n".join(named))
+    constraints.write_text("\n".join(map(wheels.requirement, given)))
     clean = {
         k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "PYSPARK", "SPARK"))
     }

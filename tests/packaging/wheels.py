@@ -83,12 +83,9 @@ def pyspark(minor: str = NEWEST) -> Path:
 def install(python: str, spark: str) -> None:
     """Put the wheels with all their extras into an environment."""
     wheels = build()
-    named = {metadata(wheel)["Name"]: wheel for wheel in wheels}
-    requirements = [
-        f"{name}{_extras(wheel)} @ {wheel.resolve().as_uri()}" for name, wheel in named.items()
-    ]
-    requirements.append(f"pyspark @ {pyspark(spark).as_uri()}")
-    again = [word for name in named for word in ("--reinstall-package", name)]
+    requirements = [requirement(wheel, _extras(wheel)) for wheel in wheels]
+    requirements.append(requirement(pyspark(spark)))
+    again = [word for one in wheels for word in ("--reinstall-package", metadata(one)["Name"])]
     uv("pip", "install", "--quiet", "--python", python, *again, *requirements)
 
 
@@ -100,6 +97,11 @@ def develop(python: str, spark: str) -> None:
         extras = ",".join(declared.get("optional-dependencies", {}))
         linked += ["--editable", f"{project}[{extras}]" if extras else str(project)]
     uv("pip", "install", "--quiet", "--python", python, *linked, str(pyspark(spark)))
+
+
+def requirement(wheel: Path, extras: str = "") -> str:
+    """A wheel's name with the place it is at, as installers take it."""
+    return f"{metadata(wheel)['Name']}{extras} @ {wheel.resolve().as_uri()}"
 
 
 def metadata(wheel: Path) -> dict[str, str]:
