@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 from collections import deque
 from collections.abc import Callable
-from ctypes import c_int, c_size_t, c_void_p
+from ctypes import c_size_t, c_void_p
 from functools import cache
 
 import numpy as np
@@ -19,8 +19,8 @@ from attrs import frozen
 
 from penstock.contracts import ENVELOPE
 from penstock.contracts.envelope import TIMESTAMP, stamps
+from penstock_kafka import details
 from penstock_kafka.librdkafka import lib
-from penstock_kafka.moments import millis
 from penstock_kafka.positions import Place
 from penstock_kafka.source import SPARK_COLUMNS, KafkaSource
 
@@ -155,10 +155,9 @@ def columns(memory: Memory, place: Place, wanted: Wanted) -> pa.RecordBatch:
     count = len(memory.pointers)
     offsets = pa.array(memory.offsets())
     headers = _headers(memory.pointers.tolist()) if wanted.headers else pa.nulls(count, _HEADERS)
+    moments = _timestamps(details.times.of(memory.pointers))
     if wanted.columns == "spark":
-        pointers = memory.pointers.tolist()
-        kinds, moments = _kinds_and_moments(pointers)
-        epochs = np.fromiter(map(lib().message_leader_epoch, pointers), np.int32, count)
+        epochs = details.epochs.of(memory.pointers)
         arrays = [
             memory.keys(),
             memory.values(),
@@ -166,14 +165,14 @@ def columns(memory: Memory, place: Place, wanted: Wanted) -> pa.RecordBatch:
             pa.repeat(pa.scalar(partition, pa.int32()), count),
             offsets,
             moments,
-            kinds,
+            # Spark counts from 0: set by the producer, by the broker.
+            pa.array(details.kinds.of(memory.pointers) - 1),
             headers,
             pa.array(epochs, mask=epochs < 0),
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=SPARK_COLUMNS)
     ids = pa.nulls(count, pa.string()) if wanted.id_header is None else _ids(headers, wanted)
     stamp = stamps(topic, str(partition), offsets)
-    moments = _timestamps(millis(memory.pointers))
     arrays = [memory.keys(), memory.values(), headers, moments, ids, stamp]
     return pa.RecordBatch.from_arrays(arrays, schema=ENVELOPE)
 
@@ -182,18 +181,6 @@ def _timestamps(found: np.ndarray) -> pa.Array:
     unknown = found < 0
     mask = unknown if unknown.any() else None
     return pa.array(found * 1000, pa.int64(), mask=mask).cast(TIMESTAMP)
-
-
-def _kinds_and_moments(pointers: list[int]) -> tuple[pa.Array, pa.Array]:
-    """Timestamps and their types: 0 set by the producer, 1 by the broker, as Spark has it."""
-    ask = lib().message_timestamp
-    kind = c_int()
-    where = ctypes.addressof(kind)
-    kinds, found = np.empty(len(pointers), np.int32), np.empty(len(pointers), np.int64)
-    for row, pointer in enumerate(pointers):
-        found[row] = ask(pointer, where)
-        kinds[row] = kind.value
-    return pa.array(kinds - 1), _timestamps(found)
 
 
 def _headers(pointers: list[int]) -> pa.Array:
