@@ -61,6 +61,16 @@ def test_any_limit_takes_the_first_that_fit(penstock_seed):
         assert len(pending) == len(sizes)
 
 
+def test_room_is_told_by_the_size_of_messages_before():
+    pending = Pending(read=lambda run: run)
+    assert pending.room(Limit(rows=10)) == 0, "nothing is known yet"
+    pending.append(run_of(1, [100] * 4), 400)
+    assert pending.room(Limit(rows=10)) == 600
+    assert pending.room(Limit(rows=10, bytes=500)) == 100
+    pending.take(Limit(rows=4))
+    assert pending.room(Limit(rows=10)) == 1000
+
+
 @pytest.mark.parametrize("counted", [False, True])
 def test_what_the_broker_did_not_count_came_once(counted):
     found = joined([run_of(1, [20, 20]), run_of(3, [20, 20], counts=counted)]).deliveries

@@ -211,6 +211,8 @@ class AmqpConsumer(Consumer):
             seen = self._link.arrived
             time.sleep(NAP)
             self._link.pump(0.0, unread=True)
+            if self._link.unread >= self._pending.room(limit):
+                self._link.read()
         self._link.read()
 
     def _fit(self, taken: Run) -> None:

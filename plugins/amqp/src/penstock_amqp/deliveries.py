@@ -38,10 +38,11 @@ class SwiftConnection(pika.SelectConnection):
 
     arrived = 0
     """Bytes that have come since `watch`."""
+    unread = 0
+    """Of these, how many wait for `read`."""
     _number: int | None = None
     _taken: Callable[[Ordinary | list[Received]], None]
     _held: list[bytes]
-    _held_size = 0
     _message: Received | None = None
     _missing = 0
     _pieces: list[bytes]
@@ -80,16 +81,16 @@ class SwiftConnection(pika.SelectConnection):
             return
         self.arrived += len(data_in)
         self._held.append(data_in)
-        self._held_size += len(data_in)
-        if self._held_size >= _MOST_HELD:
+        self.unread += len(data_in)
+        if self.unread >= _MOST_HELD:
             self._read()
 
     def _read(self) -> None:
-        if not self._held_size or self.is_closed:
+        if not self.unread or self.is_closed:
             return
         assert self._number is not None
         data = b"".join([self._frame_buffer, *self._held])
-        self._held, self._held_size = [], 0
+        self._held, self.unread = [], 0
         found = without_begun(whole_frames(data, self._number), self._number)
         self._frame_buffer = data[found.end :]
         self.bytes_received += found.end

@@ -120,6 +120,11 @@ class Link:
         """Bytes that have come since `watch`, read or not."""
         return self._connection.arrived if self._connection is not None else 0
 
+    @property
+    def unread(self) -> int:
+        """How many of these bytes are not read."""
+        return self._connection.unread if self._connection is not None else 0
+
     def read(self) -> None:
         """Hand over what came while `pump` left it unread."""
         if self._connection is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence, Sized
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -80,6 +81,7 @@ class Pending:
         self._unread: list[Any] = []
         self._runs: deque[Run] = deque()
         self._rows = self._bytes = 0
+        self._average = 0.0
 
     def __len__(self) -> int:
         return self._rows
@@ -93,12 +95,18 @@ class Pending:
             self._unread.append(messages)
         self._rows += len(messages)
         self._bytes += size
+        self._average = self._bytes / self._rows
 
     def fills(self, limit: Limit) -> bool:
         """Whether as much is there as may be taken at once."""
         return (limit.rows is not None and self._rows >= limit.rows) or (
             limit.bytes is not None and self._bytes >= limit.bytes
         )
+
+    def room(self, limit: Limit) -> float:
+        """About how many bytes more fill it, if messages are like those that came before."""
+        rows = inf if limit.rows is None else (limit.rows - self._rows) * self._average
+        return min(rows, inf if limit.bytes is None else limit.bytes - self._bytes)
 
     def take(self, limit: Limit) -> Run:
         """The first that fit, or the first alone if it does not."""
