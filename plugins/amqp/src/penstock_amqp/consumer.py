@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections import deque
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -14,16 +12,18 @@ import pyarrow.compute as pc
 from penstock.contracts import Consumer, Context, Lease, Limit
 from penstock.contracts.errors import EphemeralReadError
 from penstock.contracts.queue import cautious
-from penstock_amqp.deliveries import Received
+from penstock_amqp.columns import Ordinary
 from penstock_amqp.link import Link
 from penstock_amqp.messages import rows_of
+from penstock_amqp.received import Received
+from penstock_amqp.runs import Pending, Run
 
 if TYPE_CHECKING:
     from penstock_amqp.source import AmqpSource
 
 GATHER = 0.05
 """How long a receive that has something goes on to take what still comes in."""
-NAP = 0.002
+NAP = 0.005
 """Meanwhile the socket fills: to read each few messages as they come would cost more than they do."""
 FIRST_PREFETCH = 100
 MOST_PREFETCH = 65535
@@ -32,12 +32,14 @@ OVERHEAD = 500
 
 
 class AmqpLease(Lease):
-    """Receiveds of one channel, between two delivery tags."""
+    """Messages of one channel, between two delivery tags."""
 
-    def __init__(self, consumer: AmqpConsumer, messages: Sequence[Received], part: str) -> None:
+    def __init__(self, consumer: AmqpConsumer, taken: Run) -> None:
         self._consumer = consumer
-        self._tags = [message.delivery_tag for message in messages]
-        self.rows, self.redelivered, self.deliveries = rows_of(messages, consumer.origins, part)
+        self._tags = taken.tags()
+        self.rows = taken.rows
+        self.redelivered = taken.redelivered
+        self.deliveries = taken.deliveries
 
     def acknowledge(self) -> None:
         """All of the channel up to the last of these."""
@@ -55,8 +57,7 @@ class AmqpConsumer(Consumer):
         self._source = source
         self._part = uuid.uuid4().hex
         self._link = Link(source, f"penstock {ctx.pipeline}/{ctx.node} receiver {receiver}")
-        self._pending: deque[Received] = deque()
-        self._pending_bytes = 0
+        self._pending = Pending(self._read)
         self._unacknowledged = 0
         self._window = Limit(rows=MOST_PREFETCH)
         self._prefetch = 0
@@ -84,36 +85,35 @@ class AmqpConsumer(Consumer):
         self._gather(limit, wait)
         if not self._pending:
             return None
-        messages = self._take(limit)
-        self._unacknowledged += len(messages)
-        lease = AmqpLease(self, messages, self._part)
-        self._fit(messages, lease.deliveries)
-        return lease
+        taken = self._pending.take(limit)
+        self._unacknowledged += len(taken)
+        self._fit(taken)
+        return AmqpLease(self, taken)
 
     def depth(self) -> int | None:
         """What is ready in all queues together."""
         return sum(self._declare(queue) for queue in self._source.queue)
 
     def unacknowledged(self) -> int:
-        """Receiveds in open leases."""
+        """Messages in open leases."""
         return self._unacknowledged
 
     def close(self) -> None:
         """The broker puts all that is not acknowledged back."""
-        self._pending.clear()
+        self._pending = Pending(self._read)
         self._link.close()
 
-    def acknowledge(self, tags: Sequence[int]) -> None:
+    def acknowledge(self, tags: pa.Int64Array) -> None:
         self._same_connection()
         assert self._link.channel is not None
-        self._link.channel.basic_ack(tags[-1], multiple=True)
+        self._link.channel.basic_ack(tags[-1].as_py(), multiple=True)
         self._unacknowledged -= len(tags)
         self._link.pump(0.0)  # sends it now, and sees a connection that is gone
 
-    def release(self, tags: Sequence[int]) -> None:
+    def release(self, tags: pa.Int64Array) -> None:
         self._same_connection()
         assert self._link.channel is not None
-        for tag in tags:
+        for tag in tags.to_pylist():
             self._link.channel.basic_nack(tag, multiple=False, requeue=True)
         self._unacknowledged -= len(tags)
 
@@ -172,11 +172,16 @@ class AmqpConsumer(Consumer):
 
     def _delivered(self, channel: object, method: object, properties: object, body: bytes) -> None:
         """What pika has taken apart itself."""
-        self._arrived(Received.of(method, properties, body))
+        self._arrived([Received.of(method, properties, body)])
 
-    def _arrived(self, message: Received) -> None:
-        self._pending.append(message)
-        self._pending_bytes += message.size
+    def _arrived(self, messages: Ordinary | list[Received]) -> None:
+        single = isinstance(messages, list)
+        size = sum(each.size for each in messages) if single else int(messages.sizes.sum())
+        self._pending.append(messages, size)
+
+    def _read(self, messages: Ordinary | list[Received]) -> Run:
+        read = rows_of if isinstance(messages, list) else Ordinary.run
+        return read(messages, self.origins, self._part)
 
     def _cancelled(self, frame: object) -> None:
         self._link.lose(
@@ -184,45 +189,33 @@ class AmqpConsumer(Consumer):
         )
 
     def _gather(self, limit: Limit, wait: float) -> None:
-        """Pump until something came, then as long as more comes without a long pause."""
+        """Wait for the first, then take what still comes."""
+        if self._pending:
+            self._collect(limit)
         began = time.monotonic()
         while not self._pending:
-            left = began + wait - time.monotonic()
-            self._link.pump(max(0.0, left))
+            seen, left = self._link.arrived, began + wait - time.monotonic()
+            self._link.pump(max(0.0, left), unread=True)
+            if self._link.arrived > seen:
+                self._collect(limit)
             if left <= 0:
-                break
-        until = time.monotonic() + GATHER
-        seen = 0
-        while len(self._pending) > seen and time.monotonic() < until:
-            if self._enough(limit):
                 return
-            seen = len(self._pending)
-            time.sleep(NAP)
-            self._link.pump(0.0)
 
-    def _enough(self, limit: Limit) -> bool:
-        rows, size = len(self._pending), self._pending_bytes
-        return (limit.rows is not None and rows >= limit.rows) or (
-            limit.bytes is not None and size >= limit.bytes
-        )
-
-    def _take(self, limit: Limit) -> list[Received]:
-        taken: list[Received] = []
-        if not self._enough(limit):
-            taken.extend(self._pending)
-            self._pending.clear()
-            self._pending_bytes = 0
-            return taken
-        size = 0
-        while self._pending and (limit.rows is None or len(taken) < limit.rows):
-            size += self._pending[0].size
-            if taken and limit.bytes is not None and size > limit.bytes:
+    def _collect(self, limit: Limit) -> None:
+        """As long as more comes without a long pause; then read all of it together."""
+        until = time.monotonic() + GATHER
+        seen = -1
+        while self._link.arrived > seen and time.monotonic() < until:
+            if self._pending.fills(limit):
                 break
-            taken.append(self._pending.popleft())
-            self._pending_bytes -= taken[-1].size
-        return taken
+            seen = self._link.arrived
+            time.sleep(NAP)
+            self._link.pump(0.0, unread=True)
+            if self._link.unread >= self._pending.room(limit):
+                self._link.read()
+        self._link.read()
 
-    def _fit(self, messages: Sequence[Received], deliveries: pa.Int64Array | None) -> None:
+    def _fit(self, taken: Run) -> None:
         """Follow the size of messages with the prefetch, in coarse steps.
 
         A quorum queue counts as delivered what was sent ahead to a consumer that died, and drops
@@ -230,12 +223,12 @@ class AmqpConsumer(Consumer):
         """
         if self._source.prefetch is not None:
             return
-        average = sum(m.size for m in messages) / len(messages) + OVERHEAD
+        average = float(taken.sizes.mean()) + OVERHEAD
         wanted = self._most()
         if self._window.bytes is not None:
             wanted = max(1, min(wanted, int(self._window.bytes / average)))
-        if deliveries is not None:
-            wanted = cautious(wanted, int(pc.max(deliveries).as_py()) - 1)
+        if taken.deliveries is not None:
+            wanted = cautious(wanted, int(pc.max(taken.deliveries).as_py()) - 1)
         if not self._prefetch <= wanted < 2 * self._prefetch and not (
             self._prefetch / 2 < wanted < self._prefetch
         ):

@@ -27,7 +27,9 @@ from penstock.contracts.errors import (
     WriteError,
 )
 from penstock_amqp.address import Address, Endpoint
-from penstock_amqp.deliveries import Received, SwiftConnection
+from penstock_amqp.columns import Ordinary
+from penstock_amqp.deliveries import SwiftConnection
+from penstock_amqp.received import Received
 
 log = logging.getLogger("penstock.amqp")
 logging.getLogger("pika").setLevel(logging.CRITICAL)  # what it logs, it raises as well
@@ -75,14 +77,18 @@ class Link:
         """Whether the channel is open; false for ever once it was lost."""
         return self._lost is None and self.channel is not None and self.channel.is_open
 
-    def pump(self, seconds: float) -> None:
+    def pump(self, seconds: float, unread: bool = False) -> None:
         """Serve the connection: waits at most so long for something to happen.
+
+        Args:
+            seconds: how long.
+            unread: only collect what comes, as long as it is not much; see `read`.
 
         Raises:
             EphemeralReadError: the connection or channel is lost.
             ReadError: the broker refused (credentials, queue).
         """
-        self._turn(seconds)
+        self._turn(seconds, unread)
         if self._lost is not None:
             raise self._lost
 
@@ -103,11 +109,26 @@ class Link:
         self.until(lambda: replies, self._address.connect_timeout, what)
         return replies[0]
 
-    def watch(self, taken: Callable[[Received], None]) -> None:
-        """Hand every delivery over as it comes off the wire."""
+    def watch(self, taken: Callable[[Ordinary | list[Received]], None]) -> None:
+        """Hand every delivery over as it comes off the wire, many together."""
         assert self._connection is not None
         assert self.channel is not None
         self._connection.watch(self.channel.channel_number, taken)
+
+    @property
+    def arrived(self) -> int:
+        """Bytes that have come since `watch`, read or not."""
+        return self._connection.arrived if self._connection is not None else 0
+
+    @property
+    def unread(self) -> int:
+        """How many of these bytes are not read."""
+        return self._connection.unread if self._connection is not None else 0
+
+    def read(self) -> None:
+        """Hand over what came while `pump` left it unread."""
+        if self._connection is not None:
+            self._connection.read()
 
     def lose(self, error: PenstockError) -> None:
         """Give the connection up: the next `pump` raises this."""
@@ -125,6 +146,7 @@ class Link:
                 deadline = time.monotonic() + 5
                 while not connection.is_closed and time.monotonic() < deadline:
                     self._turn(0.5)
+                    connection.read()
                 if not connection.is_closed:
                     connection.abandon()
                     self._turn(0.0)
@@ -142,10 +164,12 @@ class Link:
         if not self.alive:
             raise self._ephemeral("the connection is closed")
 
-    def _turn(self, seconds: float) -> None:
+    def _turn(self, seconds: float, unread: bool = False) -> None:
         timer = self._loop.call_later(max(0.0, seconds), _nothing)
         try:
             self._loop.poll()
+            if not unread:
+                self.read()
             self._loop.process_timeouts()
         finally:
             self._loop.remove_timeout(timer)

@@ -12,7 +12,8 @@ from attrs import define
 from penstock.contracts.envelope import column
 from penstock_amqp import fields
 from penstock_amqp.headers import TYPES, types_in, value_of
-from penstock_amqp.messages import CARRIED, PREFIX
+from penstock_amqp.messages import PREFIX
+from penstock_amqp.received import CARRIED
 
 if TYPE_CHECKING:
     from penstock_amqp.sink import AmqpSink
