@@ -24,7 +24,16 @@ WHO = "jms (penstock-jms)"
 
 # SIGTERM stays Python's: a stream reader acknowledges its last batch then. And standard output
 # is for whoever runs the process: Spark and the receivers speak through it.
-_OURS = ("-Xrs", "-XX:+DisplayVMOutputToStderr")
+_OURS = (
+    "-Xrs",
+    "-XX:+DisplayVMOutputToStderr",
+    # The machine only hands messages over: what the second compiler takes in its first minutes it
+    # hardly earns back.
+    "-XX:TieredStopAtLevel=1",
+    # JPype lets each collector call the other, which then never end: nothing in Java holds what
+    # only Python could free.
+    "-XX:+DisableExplicitGC",
+)
 
 _log = logging.getLogger("penstock.jms")
 _lock = threading.Lock()
