@@ -8,7 +8,7 @@ and lengths in one buffer and the bytes of each text in one of its own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ _NUMBERS = (
     ("getJMSDeliveryMode", "int"),
     ("getJMSRedelivered", "boolean"),
 )
-_TEXTS = ("getJMSMessageID", "getJMSCorrelationID", "getJMSType")
+_TEXTS = ("getJMSMessageID", "getJMSCorrelationID", "getJMSType", "getPropertyNames")
 _COUNT = "JMSXDeliveryCount"
 _LEAST = 1000
 """Messages that there is room for at once: the first leases are small and grow."""
@@ -41,8 +41,8 @@ class Columns:
     Attributes:
         messages: The messages, for what is not here.
         numbers: By getter. `getJMSReplyTo`: 1 where there is one.
-        texts: UTF-8 by getter or property, null where there is none. `getPropertyNames`: one per
-            line.
+        texts: UTF-8 by getter, null where there is none. `getPropertyNames`: one per line.
+        properties: Values as UTF-8 by name, of the count of deliveries and of those asked for.
         kinds: Indices into `BODY_KINDS`.
         bodies: Of text and bytes messages; null for all others.
     """
@@ -50,6 +50,7 @@ class Columns:
     messages: Any
     numbers: dict[str, np.ndarray]
     texts: dict[str, pa.BinaryArray]
+    properties: dict[str, pa.BinaryArray]
     kinds: np.ndarray
     bodies: pa.BinaryArray
 
@@ -60,6 +61,7 @@ class Columns:
             use.chosen(self.messages, rows),
             {name: numbers[rows] for name, numbers in self.numbers.items()},
             {name: texts.take(at) for name, texts in self.texts.items()},
+            {name: texts.take(at) for name, texts in self.properties.items()},
             self.kinds[rows],
             self.bodies.take(at),
         )
@@ -76,9 +78,9 @@ class Pass:
     def __init__(self, use: Handles, properties: Sequence[str] = ()) -> None:
         self._use = use
         self._properties = tuple(dict.fromkeys((_COUNT, *properties)))
-        self._texts = (*_TEXTS, "getPropertyNames", *self._properties)
-        self._width = len(_NUMBERS) + 1 + len(self._texts) + 2
-        self._outputs = [use.output() for _ in range(len(self._texts) + 1)]
+        texts = len(_TEXTS) + len(self._properties) + 1
+        self._width = len(_NUMBERS) + 1 + texts + 1
+        self._outputs = [use.output() for _ in range(texts)]
         self._capacity = 0
 
     def read(self, messages: Any) -> Columns:
@@ -94,34 +96,32 @@ class Pass:
         columns = iter(found.reshape(count, self._width).T)
         numbers = {name: next(columns) for name, _ in _NUMBERS}
         numbers["getJMSReplyTo"] = next(columns)
-        outputs = iter(self._outputs)
-        texts = {name: binary(next(columns), next(outputs).taken()) for name in self._texts}
         kinds = next(columns)
-        bodies = binary(next(columns), next(outputs).taken())
-        return Columns(messages, numbers, texts, kinds, bodies)
+        taken = (binary(next(columns), output.taken()) for output in self._outputs)
+        texts = {name: next(taken) for name in _TEXTS}
+        properties = {name: next(taken) for name in self._properties}
+        return Columns(messages, numbers, texts, properties, kinds, next(taken))
 
     def _compose(self, count: int) -> None:
         """The one function, over a buffer for so many messages."""
         use = self._use
         self._capacity = count
         self._numbers, put = use.numbers(count * self._width)
-        outputs = iter(self._outputs)
         steps = [use.then(use.number_of(name, kind), put) for name, kind in _NUMBERS]
         steps.append(use.then(use.has_reply_to(), put))
-        getters = [use.text_of(name) for name in _TEXTS]
+        steps.append(self._by_kind(lambda kind: use.putting(put, BODY_KINDS.index(kind))))
+        bodies = {"text": use.text_of("getText", "TextMessage"), "bytes": use.body_bytes()}
+        getters = [use.text_of(name) for name in _TEXTS[:-1]]
         getters += [use.property_names(), *map(use.property_text, self._properties)]
-        steps += [use.then(getter, use.stored(put, next(outputs))) for getter in getters]
-        steps.append(self._body(put, use.stored(put, next(outputs))))
+        # Opening an object message would run the sender's choice of code: it stays closed.
+        getters.append(self._by_kind(lambda kind: bodies.get(kind, use.nothing())))
+        for getter, output in zip(getters, self._outputs, strict=True):
+            steps.append(use.then(getter, use.stored(put, output)))
         self._each = use.consumer(steps)
 
-    def _body(self, put: Any, stored: Any) -> Any:
-        """Puts the kind of a message, and stores its body if that is bytes."""
-        use = self._use
-        readers = {"text": use.text_of("getText", "TextMessage"), "bytes": use.body_bytes()}
-        made = None
-        for kind in reversed(BODY_KINDS):
-            # Opening an object message would run the sender's choice of code: it stays closed.
-            body = readers.get(kind, use.nothing())
-            one = use.both(use.putting(put, BODY_KINDS.index(kind)), use.then(body, stored))
-            made = one if made is None else use.where(f"{kind.capitalize()}Message", one, made)
+    def _by_kind(self, of: Callable[[str], Any]) -> Any:
+        """What to do with a message, by its kind."""
+        made = of(BODY_KINDS[-1])
+        for kind in reversed(KINDS):
+            made = self._use.where(f"{kind.capitalize()}Message", of(kind), made)
         return made

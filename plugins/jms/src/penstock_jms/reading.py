@@ -103,7 +103,7 @@ def _times(found: Columns, named: str | None) -> pa.Array:
     sent = found.numbers["getJMSTimestamp"]
     times = pa.array(sent * 1000, mask=(sent <= 0) | (sent > _LATEST))
     if named is not None:
-        own = [_micros(each) for each in found.texts[named].to_pylist()]
+        own = [_micros(each) for each in found.properties[named].to_pylist()]
         times = pc.coalesce(pa.array(own, pa.int64()), times)
     return times.cast(TIMESTAMP)
 
@@ -159,7 +159,7 @@ def _properties(
         rows = np.flatnonzero(groups == group)
         if _COUNT in names:
             names.remove(_COUNT)
-            said = found.texts[_COUNT].take(pa.array(rows))
+            said = found.properties[_COUNT].take(pa.array(rows))
             deliveries[rows] = np.asarray(said.cast(pa.string()).cast(pa.int64()))
         if not names:
             continue
