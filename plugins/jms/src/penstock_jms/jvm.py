@@ -27,8 +27,8 @@ WHO = "jms (penstock-jms)"
 _OURS = (
     "-Xrs",
     "-XX:+DisplayVMOutputToStderr",
-    # The machine only hands messages over: what the second compiler takes in its first minutes it
-    # hardly earns back.
+    # The machine only hands messages over: the second compiler took a third of the time of the
+    # first 300,000, and saved about a tenth of it.
     "-XX:TieredStopAtLevel=1",
     # JPype lets each collector call the other, which then never end: nothing in Java holds what
     # only Python could free.
