@@ -4,6 +4,7 @@ import os
 import time
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from penstock.spark.queues.dedup import Memory
@@ -137,3 +138,38 @@ def test_many_batches_are_looked_up_as_a_set_would(folder, penstock_seed):
             known.add(each)
         assert looked(memory, *ids, number=number)[0] == wanted
     assert len(memory) == len(known)
+
+
+@pytest.mark.parametrize("unique", [False, True])
+def test_whatever_the_ids_each_row_is_held_against_all_that_were_kept(
+    folder, penstock_seed, unique
+):
+    random = np.random.default_rng(penstock_seed)
+    memory, kept = Memory(folder, 600, unique), []
+    for number in range(30):
+        ids = [f"m{n}" for n in random.integers(0, 40, 12)]
+        values = [b"v%d" % n for n in random.integers(0, 3, 12)]
+        again = (random.random(12) < 0.2).tolist()
+        rows = table(*ids, values=values)
+        at = rows.schema.get_field_index("redelivered")
+        rows = rows.set_column(at, rows.schema.field(at), pa.array(again))
+        wanted = []
+        for name, value, redelivered in zip(ids, values, again, strict=True):
+            olds = [old[2] for old in kept if old[:2] == (name, value)]
+            wanted.append(any(unique or old or redelivered for old in olds))
+            if not wanted[-1]:
+                kept.append((name, value, redelivered))
+        found = memory.look(rows)
+        assert found.duplicate.tolist() == wanted
+        memory.remember(number, rows, found.duplicate)
+
+
+def test_a_producer_that_gives_all_its_messages_one_id_costs_no_more_than_others(folder):
+    memory = Memory(folder, 600, unique=False)
+    values = [b"%d" % n for n in range(20_000)]
+    for number in range(2):
+        rows = table(*["same"] * len(values), values=values)
+        found = memory.look(rows)
+        assert not found.duplicate.any()
+        memory.remember(number, rows, found.duplicate)
+    assert found.same_id == len(values)

@@ -21,15 +21,6 @@ class BadBody(ValueError):
     """A value that the asked kind of message cannot hold."""
 
 
-def kind_of(java_class: Any, namespace: str) -> str:
-    """Which kind of message a class is: one of `KINDS`, or `none` for one without a body."""
-    kinds = {kind.__name__ for kind in java_class.__mro__}
-    for kind in KINDS:
-        if f"{namespace}.{kind.capitalize()}Message" in kinds:
-            return kind
-    return "none"
-
-
 def map_body(message: Any) -> bytes:
     """A map message as a JSON object."""
     listed = message.getMapNames()

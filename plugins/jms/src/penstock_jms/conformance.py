@@ -13,6 +13,7 @@ from penstock.contracts import Context, Limit
 from penstock.contracts.options import parse
 from penstock_jms import connector
 from penstock_jms.client import Client
+from penstock_jms.columns import Pass
 from penstock_jms.handles import handles
 from penstock_jms.reading import Reading, received
 from penstock_jms.source import JmsSource
@@ -63,7 +64,7 @@ def _browsed(place: Mapping[str, Any]) -> list[bytes]:
         if messages.isEmpty():
             return []
         use = handles(client.loader, client.namespace)
-        found = received(use, messages, Reading("browsed", ""), 0)
+        found = received(use, Pass(use).read(messages), Reading("browsed", ""), 0)
         values: list[bytes] = found.rows.column("value").to_pylist()
         return values
     finally:

@@ -8,11 +8,14 @@ field of all of them into one buffer.
 
 from __future__ import annotations
 
-from functools import cached_property, lru_cache
+from functools import lru_cache, reduce
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+
+_AGAIN = 2**20
+"""Bytes that are set aside at once for what may be as much as the last time, at most."""
 
 
 class Handles:
@@ -48,7 +51,8 @@ class Handles:
         self.message = self.java(f"{namespace}.Message").class_
 
         self._is_null = self._static("java.util.Objects", "isNull", self.boolean, self.object)
-        self._present = self._as("Predicate", self._mh_not_null())
+        # Java's own function: one made of a handle costs a call through a proxy each time.
+        self._present = self.java("java.util.function.Predicate").isEqual(None).negate()
         self._length = self._as(
             "ToIntFunction", self._unless_null(jpype.JInt(-1), self.int, self._lengths())
         )
@@ -58,10 +62,8 @@ class Handles:
         self._text = self._unless_null(None, self.string, value_of)
 
         # Senders choose the names of properties, so what is kept for them is bounded.
-        self.text_of = lru_cache(maxsize=16)(self._make_text_of)
-        self.property_text = lru_cache(maxsize=256)(self._make_property_text)
-        self.property_class = lru_cache(maxsize=256)(self._make_property_class)
-        self._number = lru_cache(maxsize=16)(self._make_number)
+        self.value_text = lru_cache(maxsize=256)(self._make_value_text)
+        self.value_class = lru_cache(maxsize=256)(self._make_value_class)
 
     def java(self, name: str) -> Any:
         """A class by its full name."""
@@ -80,11 +82,6 @@ class Handles:
         taken = self._ints.range(0, count).mapToObj(receiver).takeWhile(self._present)
         return taken.collect(self._collectors.toList())
 
-    def classes(self, messages: Any) -> list[Any]:
-        """The distinct classes of these messages."""
-        found = messages.stream().map(self._class_of).distinct()
-        return list(found.collect(self._collectors.toList()))
-
     def one(self, message: Any) -> Any:
         """A list of one message."""
         out = self._array_list(1)
@@ -98,33 +95,47 @@ class Handles:
             out.add(messages.get(row))
         return out
 
-    def numbers(self, messages: Any, name: str, kind: str = "long") -> np.ndarray:
-        """One numeric (or boolean) JMS header of each message."""
-        return np.asarray(messages.stream().mapToLong(self._number(name, kind)).toArray())
-
     def texts(self, messages: Any, function: Any) -> pa.BinaryArray:
         """What `function` makes of each message: UTF-8 bytes, or null."""
         found = messages.stream().map(function).collect(self._collectors.toList())
         lengths = np.asarray(found.stream().mapToInt(self._length).toArray())
-        there = lengths >= 0
-        offsets = np.zeros(len(lengths) + 1, dtype=np.int32)
-        np.cumsum(np.where(there, lengths, 0), out=offsets[1:])
-        buffer = self._buffer(max(int(offsets[-1]), 1))
+        buffer = self._buffer(max(int(lengths[lengths > 0].sum()), 1))
         appending = self._as("Consumer", self._append.bindTo(buffer))
         found.stream().filter(self._present).forEach(appending)
-        valid = None
-        if not there.all():
-            valid = pa.array(there).buffers()[1]
-        data = pa.py_buffer(bytes(buffer.toByteArray()))
-        parts = [valid, pa.py_buffer(offsets.tobytes()), data]
-        return pa.Array.from_buffers(pa.binary(), len(lengths), parts)
+        return binary(lengths, bytes(buffer.toByteArray()))
 
-    def _make_text_of(self, name: str, interface: str = "Message") -> Any:
+    def _make_value_text(self, name: str) -> Any:
+        """For `texts`: the value of a property as text."""
+        return self._as("Function", self.property_text(name))
+
+    def _make_value_class(self, name: str) -> Any:
+        """For `texts`: the simple class name of a property's value."""
+        kind = self.java("java.lang.Class").class_
+        of = self._virtual(self.object, "getClass", kind)
+        simple = self.then(of, self._virtual(kind, "getSimpleName", self.string))
+        named = self._unless_null(None, self.string, simple)
+        return self._as("Function", self.then(self.then(self._property(name), named), self._utf8))
+
+    # What follows gives handles, to be composed; those of a message take it alone.
+
+    def number_of(self, name: str, kind: str) -> Any:
+        """The getter of a numeric or boolean header, as a long."""
+        returned = {"long": self.long, "int": self.int, "boolean": self.boolean}[kind]
+        getter = self._virtual(self.message, name, returned)
+        return self._mh.explicitCastArguments(getter, self._signature(self.long, self.message))
+
+    def has_reply_to(self) -> Any:
+        """1 if an answer goes somewhere, else 0."""
+        kind = self.java(f"{self.namespace}.Destination").class_
+        there = self._static("java.util.Objects", "nonNull", self.boolean, self.object)
+        asked = self.then(self._virtual(self.message, "getJMSReplyTo", kind), there)
+        return self._mh.explicitCastArguments(asked, self._signature(self.long, self.message))
+
+    def text_of(self, name: str, interface: str = "Message") -> Any:
         """The getter of a String header or body, as UTF-8 bytes."""
         kind = self.java(f"{self.namespace}.{interface}").class_
-        return self._as("Function", self._then(self._virtual(kind, name, self.string), self._utf8))
+        return self._of_message(self.then(self._virtual(kind, name, self.string), self._utf8))
 
-    @cached_property
     def property_names(self) -> Any:
         """The names of a message's properties, one per line."""
         enumeration = self.java("java.util.Enumeration").class_
@@ -136,55 +147,81 @@ class Handles:
         join = self._static("java.lang.String", "join", self.string, sequence, iterable)
         lines = self._mh.insertArguments(join, 0, "\n")
         for step in (listed, lines, self._utf8):
-            names = self._then(names, step)
-        return self._as("Function", names)
+            names = self.then(names, step)
+        return names
 
-    def _make_property_text(self, name: str) -> Any:
-        """The value of a property as text."""
-        text = self._then(self._property(name), self._text)
-        return self._as("Function", self._then(text, self._utf8))
+    def property_text(self, name: str) -> Any:
+        """The value of a property as UTF-8 bytes."""
+        return self.then(self.then(self._property(name), self._text), self._utf8)
 
-    def _make_property_class(self, name: str) -> Any:
-        """The simple class name of a property's value."""
-        kind = self.java("java.lang.Class").class_
-        of = self._virtual(self.object, "getClass", kind)
-        simple = self._then(of, self._virtual(kind, "getSimpleName", self.string))
-        named = self._unless_null(None, self.string, simple)
-        return self._as("Function", self._then(self._then(self._property(name), named), self._utf8))
-
-    @cached_property
-    def reply_to(self) -> Any:
-        """Where an answer goes, as some text; null if nowhere."""
-        kind = self.java(f"{self.namespace}.Destination").class_
-        getter = self._virtual(self.message, "getJMSReplyTo", kind)
-        return self._as("Function", self._then(self._then(getter, self._text), self._utf8))
-
-    @cached_property
     def body_bytes(self) -> Any:
         """The body of a bytes message: an array of its length, filled, returned."""
         kind = self.java(f"{self.namespace}.BytesMessage").class_
         length = self._virtual(kind, "getBodyLength", self.long)
         to_int = self._type.methodType(self.int, kind)
         size = self._mh.explicitCastArguments(length, to_int)
-        empty = self._then(size, self._mh.arrayConstructor(self.bytes))
+        empty = self.then(size, self._mh.arrayConstructor(self.bytes))
         read = self._virtual(kind, "readBytes", self.int, self.bytes)
         swapped = self._signature(self.int, self.bytes, kind)
         count = self._mh.permuteArguments(read, swapped, 1, 0)
         ignoring = count.asType(self._signature(self._void, self.bytes, kind))
         whole = self._mh.dropArguments(self._mh.identity(self.bytes), 1, kind)
         filled = self._mh.foldArguments(whole, ignoring)
-        return self._as("Function", self._mh.foldArguments(filled, empty))
+        return self._of_message(self._mh.foldArguments(filled, empty))
 
-    def _make_number(self, name: str, kind: str) -> Any:
-        returned = {"long": self.long, "int": self.int, "boolean": self.boolean}[kind]
-        getter = self._virtual(self.message, name, returned)
-        wide = self._mh.explicitCastArguments(getter, self._signature(self.long, self.message))
-        return self._as("ToLongFunction", wide)
+    def nothing(self) -> Any:
+        """No bytes, whatever the message."""
+        return self._mh.dropArguments(self._mh.constant(self.bytes, None), 0, self.message)
 
-    @cached_property
-    def _class_of(self) -> Any:
-        of = self._virtual(self.object, "getClass", self.java("java.lang.Class").class_)
-        return self._as("Function", of)
+    def numbers(self, count: int) -> tuple[Any, Any]:
+        """A buffer of longs, and what puts one into it."""
+        kind = self.java("java.nio.LongBuffer")
+        buffer = kind.allocate(count)
+        put = self._virtual(kind.class_, "put", kind.class_, self.long).bindTo(buffer)
+        return buffer, put.asType(self._signature(self._void, self.long))
+
+    def output(self) -> Output:
+        """A place that bytes are appended to."""
+        return Output(self.java("java.util.concurrent.atomic.AtomicReference")(), self._buffer)
+
+    def stored(self, put: Any, output: Output) -> Any:
+        """Puts the length of bytes, -1 for null, and appends them to an output."""
+        get = self._virtual(output.holder.getClass(), "get", self.object).bindTo(output.holder)
+        current = get.asType(self._signature(self._buffer.class_))
+        appended = self._mh.foldArguments(self._append, current)
+        length = self._mh.explicitCastArguments(
+            self._lengths(), self._signature(self.long, self.bytes)
+        )
+        there = self._mh.foldArguments(appended, self.then(length, put))
+        absent = self._mh.dropArguments(self._putting(put, -1), 0, self.bytes)
+        is_null = self._is_null.asType(self._signature(self.boolean, self.bytes))
+        return self._mh.guardWithTest(is_null, absent, there)
+
+    def putting(self, put: Any, number: int) -> Any:
+        """Puts this number, whatever the message."""
+        return self._mh.dropArguments(self._putting(put, number), 0, self.message)
+
+    def both(self, first: Any, second: Any) -> Any:
+        """One after the other, of the same message."""
+        return self._mh.foldArguments(second, first)
+
+    def where(self, interface: str, yes: Any, no: Any) -> Any:
+        """`yes` of a message that is one of these, `no` of any other."""
+        kind = self.java(f"{self.namespace}.{interface}").class_
+        is_one = self._virtual(kind.getClass(), "isInstance", self.boolean, self.object)
+        test = is_one.bindTo(kind).asType(self._signature(self.boolean, self.message))
+        return self._mh.guardWithTest(test, yes, no)
+
+    def consumer(self, steps: list[Any]) -> Any:
+        """All steps, in order, as what `forEach` takes."""
+        return self._as("Consumer", reduce(self.both, steps))
+
+    def _putting(self, put: Any, number: int) -> Any:
+        return self._mh.insertArguments(put, 0, self._jpype.JLong(number))
+
+    def _of_message(self, handle: Any) -> Any:
+        """The same of a `Message`, which must be of the handle's own interface."""
+        return handle.asType(self._signature(handle.type().returnType(), self.message))
 
     def _property(self, name: str) -> Any:
         getter = self._virtual(self.message, "getObjectProperty", self.object, self.string)
@@ -199,9 +236,6 @@ class Handles:
     def _lengths(self) -> Any:
         return self._mh.arrayLength(self.bytes)
 
-    def _mh_not_null(self) -> Any:
-        return self._static("java.util.Objects", "nonNull", self.boolean, self.object)
-
     def _unless_null(self, instead: Any, returned: Any, function: Any) -> Any:
         """`function` of an object, or `instead` of null."""
         generic = function.asType(self._signature(returned, self.object))
@@ -209,7 +243,8 @@ class Handles:
         fallback = self._mh.dropArguments(constant, 0, self.object)
         return self._mh.guardWithTest(self._is_null, fallback, generic)
 
-    def _then(self, first: Any, second: Any) -> Any:
+    def then(self, first: Any, second: Any) -> Any:
+        """`second` of what `first` returns."""
         takes = self._signature(second.type().returnType(), first.type().returnType())
         return self._mh.filterReturnValue(first, second.asType(takes))
 
@@ -229,6 +264,35 @@ class Handles:
         """A handle as a functional interface of `java.util.function`."""
         kind = self.java(f"java.util.function.{interface}").class_
         return self._proxies.asInterfaceInstance(kind, handle)
+
+
+class Output:
+    """Bytes from many messages, one behind the other. The memory is new for each time."""
+
+    def __init__(self, holder: Any, kind: Any) -> None:
+        self.holder = holder
+        self._kind = kind
+        self._last = 0
+
+    def begin(self) -> None:
+        """Nothing is there yet."""
+        self.holder.set(self._kind(max(32, min(self._last, _AGAIN))))
+
+    def taken(self) -> bytes:
+        """All that was appended."""
+        found = bytes(self.holder.getAndSet(None).toByteArray())
+        self._last = len(found)
+        return found
+
+
+def binary(lengths: np.ndarray, data: bytes) -> pa.BinaryArray:
+    """Values one behind the other as an array; a length of -1 is null."""
+    there = lengths >= 0
+    offsets = np.zeros(len(lengths) + 1, dtype=np.int32)
+    np.cumsum(np.where(there, lengths, 0), out=offsets[1:])
+    valid = None if there.all() else pa.array(there).buffers()[1]
+    parts = [valid, pa.py_buffer(offsets), pa.py_buffer(data)]
+    return pa.Array.from_buffers(pa.binary(), len(lengths), parts)
 
 
 @lru_cache(maxsize=32)

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from penstock_jms.bodies import kind_of
 from penstock_jms.client import Client
+from penstock_jms.columns import BODY_KINDS, Columns
 from penstock_jms.handles import Handles
 
 _log = logging.getLogger("penstock.jms")
@@ -32,23 +32,16 @@ class Rejects:
         self._queue = queue
         self._producer: Any = None
 
-    def kept(self, messages: Any) -> Any:
+    def kept(self, found: Columns) -> Columns:
         """The messages without those that were moved."""
-        if self._queue is None or not self._any(messages):
-            return messages
-        opaque = np.array([self._is_object(type(message)) for message in messages])
-        moved = self._use.chosen(messages, np.flatnonzero(opaque))
+        opaque = found.kinds == BODY_KINDS.index("object")
+        if self._queue is None or not opaque.any():
+            return found
+        moved = self._use.chosen(found.messages, np.flatnonzero(opaque))
         if self._producer is None:
             queue = self._client.named(self._queue, queue=True)
             self._producer = self._client.session.createProducer(queue)
         for message in moved:
             self._producer.send(message)
         _log.warning("%d object messages are moved to %s, unopened", moved.size(), self._queue)
-        return self._use.chosen(messages, np.flatnonzero(~opaque))
-
-    def _any(self, messages: Any) -> bool:
-        found = self._use.classes(messages)
-        return any(self._is_object(self._use.java(str(each.getName()))) for each in found)
-
-    def _is_object(self, java_class: Any) -> bool:
-        return kind_of(java_class, self._use.namespace) == "object"
+        return found.only(self._use, np.flatnonzero(~opaque))

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from penstock.contracts import Consumer, Context, Lease, Limit, QueueSource, connector, option
 from penstock.contracts.errors import EphemeralReadError, OptionError, ReadError
 from penstock_jms.client import Client
+from penstock_jms.columns import Pass
 from penstock_jms.failures import speaking
 from penstock_jms.handles import handles
 from penstock_jms.jvm import WHO
@@ -231,6 +232,7 @@ class JmsConsumer(Consumer):
                 source = self._source
                 self._consumer = _subscribed(self._client, source)
                 self._use = handles(self._client.loader, self._client.namespace)
+                self._pass = Pass(self._use, () if self._way.time is None else (self._way.time,))
                 self._receiver = self._use.receiver(self._consumer, LINGER)
                 self._depth = _depth_of(self._client, source)
                 self._rejects = Rejects(self._client, self._use, source.rejected())
@@ -271,13 +273,13 @@ class JmsConsumer(Consumer):
         while True:
             last = messages.get(messages.size() - 1)
             rows += messages.size()
-            kept = self._rejects.kept(messages)
-            if not kept.isEmpty():
+            kept = self._rejects.kept(self._pass.read(messages))
+            if len(kept.kinds):
                 found = received(self._use, kept, self._way, self._position)
                 parts.append(found)
                 size += found.rows.nbytes
-                self._position += kept.size()
-                largest = max(largest, -(-found.rows.nbytes // kept.size()))
+                self._position += found.rows.num_rows
+                largest = max(largest, -(-found.rows.nbytes // found.rows.num_rows))
             # The first may be small and those behind it large: look at a few before many.
             step = min(10 * step, CHUNK)
             room = step if limit.rows is None else min(step, limit.rows - rows)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -94,10 +95,11 @@ class Memory:
         if not len(named):
             return Found(duplicate, 0, rows.num_rows)
         entries = _entries(rows, named)
-        seen, excused = self._among_known(entries)
-        again, kept = self._among_each_other(entries, seen)
+        seen, met = self._among_known(entries)
+        again, behind = self._among_each_other(entries, seen)
         duplicate[named[seen | again]] = True
-        return Found(duplicate, excused + kept, rows.num_rows - len(named))
+        same_id = int(((met | behind) & ~(seen | again)).sum())
+        return Found(duplicate, same_id, rows.num_rows - len(named))
 
     def remember(self, number: int, rows: pa.Table, duplicate: Known) -> None:
         """Keep the ids of a manifest's rows, durably, before the manifest is published."""
@@ -118,40 +120,37 @@ class Memory:
     def __len__(self) -> int:
         return sum(len(tier.known) for tier in self._tiers)
 
-    def _among_known(self, entries: Known) -> tuple[Known, int]:
+    def _among_known(self, entries: Known) -> tuple[Known, Known]:
+        """Which of these are remembered, and of which at least the id is."""
         seen = np.zeros(len(entries), dtype=bool)
-        excused = np.zeros(len(entries), dtype=bool)
+        met = np.zeros(len(entries), dtype=bool)
         for tier in self._tiers:
             left = np.searchsorted(tier.known["id"], entries["id"], side="left")
             right = np.searchsorted(tier.known["id"], entries["id"], side="right")
-            for row in np.flatnonzero(right > left):
-                for old in tier.known[left[row] : right[row]]:
-                    same = self._same(old, entries[row])
-                    seen[row] |= same
-                    excused[row] |= not same
-        return seen, int((excused & ~seen).sum())
+            found = np.flatnonzero(right > left)
+            met[found] = True
+            for group in _groups(left[found]):
+                rows = found[group]
+                before = _Before(self._unique)
+                before.add(tier.known[left[rows[0]] : right[rows[0]]])
+                seen[rows] |= [before.holds(*each) for each in _told(entries[rows])]
+        return seen, met
 
-    def _among_each_other(self, entries: Known, seen: Known) -> tuple[Known, int]:
+    def _among_each_other(self, entries: Known, seen: Known) -> tuple[Known, Known]:
+        """Which of those not seen come again here, and which have an id that does."""
         again = np.zeros(len(entries), dtype=bool)
-        values, counts = np.unique(entries["id"], return_counts=True)
-        repeated = values[counts > 1]
-        kept = 0
-        for id_hash in repeated:
-            firsts: list[Any] = []
-            for row in np.flatnonzero(entries["id"] == id_hash):
-                if seen[row]:
-                    continue
-                if any(self._same(first, entries[row]) for first in firsts):
+        behind = np.zeros(len(entries), dtype=bool)
+        fresh = np.flatnonzero(~seen)
+        for group in _groups(entries["id"][fresh], least=2):
+            before = _Before(self._unique)
+            rows = fresh[group]
+            for row, each in zip(rows, _told(entries[rows]), strict=True):
+                if before.holds(*each):
                     again[row] = True
                     continue
-                kept += bool(firsts)
-                firsts.append(entries[row])
-        return again, kept
-
-    def _same(self, old: Any, new: Any) -> bool:
-        if old["digest"] != new["digest"]:
-            return False
-        return bool(self._unique or old["redelivered"] or new["redelivered"])
+                behind[row] = bool(before.digests)
+                before.put(*each)
+        return again, behind
 
     def _path(self, number: int) -> Path:
         return self._folder / f"{number}.npy"
@@ -176,6 +175,38 @@ class Memory:
         for number in [n for n, at in self._files.items() if at < old]:
             self._path(number).unlink(missing_ok=True)
             del self._files[number]
+
+
+class _Before:
+    """Messages of one id; a producer may give the same to all of its own."""
+
+    def __init__(self, unique: bool) -> None:
+        self._unique = unique
+        self.digests: dict[int, bool] = {}
+
+    def add(self, entries: Known) -> None:
+        for each in _told(entries):
+            self.put(*each)
+
+    def put(self, digest: int, redelivered: bool) -> None:
+        self.digests[digest] = self.digests.get(digest, False) or redelivered
+
+    def holds(self, digest: int, redelivered: bool) -> bool:
+        """Whether this is one of them: the same payload, and either was delivered before."""
+        known = self.digests.get(digest)
+        return known is not None and (self._unique or known or redelivered)
+
+
+def _told(entries: Known) -> Iterator[tuple[int, bool]]:
+    return zip(entries["digest"].tolist(), entries["redelivered"].tolist(), strict=True)
+
+
+def _groups(values: Known, least: int = 1) -> Iterator[Known]:
+    """The indices of equal values, in order within each, where there are so many."""
+    order = np.argsort(values, kind="stable")
+    _, starts, counts = np.unique(values[order], return_index=True, return_counts=True)
+    for at in np.flatnonzero(counts >= least):
+        yield order[starts[at] : starts[at] + counts[at]]
 
 
 def _sorted(entries: Known) -> Known:
