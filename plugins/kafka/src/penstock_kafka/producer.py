@@ -48,7 +48,7 @@ RKT, PARTITION, VALUE, KEY, FLAGS, TIMESTAMP, HEADER = 2, 3, 4, 5, 7, 8, 9
 _ERROR, _WARNING = 3, 4
 """Syslog's levels."""
 _FENCED = "fenced by a newer instance"
-_FULL_WAIT = 0.05
+_FULL_WAIT = 0.002
 _LATE = 1.0
 """Seconds beyond its own time-out after which a call counts as stuck."""
 _PURGE_ALL = 0x1 | 0x2
