@@ -174,10 +174,11 @@ def steady(batches: list[dict], held: float = math.inf) -> float:
     said = json.loads(batches[1]["sources"][0]["latestOffset"])
     before = min(held, sum(batch["numInputRows"] for batch in batches[:2]) + said["ready"])
     total = sum(batch["numInputRows"] for batch in batches)
-    return (total - before) / (_end(batches[-1]) - _end(batches[0]))
+    return (total - before) / (end_of(batches[-1]) - end_of(batches[0]))
 
 
-def _end(batch: dict) -> float:
+def end_of(batch: dict) -> float:
+    """When a batch of a query's progress was done, in seconds."""
     began = datetime.fromisoformat(batch["timestamp"]).timestamp()
     return began + batch["durationMs"]["triggerExecution"] / 1000
 
