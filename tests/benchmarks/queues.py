@@ -33,8 +33,8 @@ PAIRS = int(os.environ.get("PENSTOCK_BENCH_PAIRS", "3"))
 WARM = 2
 """Runs of each side before any counts: until then Java compiles."""
 SIZE = 200
-MOST = 40_000
-"""Rows in a batch: about what comes in within a second or two."""
+MOST = 10_000
+"""Rows in a batch: as many as by default."""
 NAMES = (
     "amqp-source",
     "amqp-source-2",
@@ -44,6 +44,8 @@ NAMES = (
     "jms-receive-1",
     "jms-send",
 )
+FIRST = 20_000
+"""Messages of the bare loop that do not count."""
 FEW, MANY = 50_000, 1_000_000
 """Messages that wait while the reader's memory is measured."""
 READERS = (b"python_streaming_source_runner", b"penstock.spark.queues.child")
@@ -100,7 +102,7 @@ class Bench:
 
     def bare(self) -> float:
         queue = self.filled()
-        command = [sys.executable, "-c", BARE, self.broker.url, queue, str(ROWS), str(MOST // 2)]
+        command = [sys.executable, "-c", BARE, self.broker.url, queue, str(ROWS), str(FIRST)]
         done = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
         self.cpu.setdefault("peer", []).append(done["cpu"])
         return done["rate"]
