@@ -114,7 +114,7 @@ def spark() -> SparkSession:
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.driver.memory", "3g")
-        # As in our own sessions; Spark's connector has no Python in its tasks.
+        # As our page on sessions advises; Spark's connector has no Python in its tasks.
         .config("spark.python.unix.domain.socket.enabled", "true")
         .config("spark.jars", ",".join(map(str, jars.fetch(PEER, transitive=False))))
         .getOrCreate()

@@ -37,10 +37,6 @@ _SPARKS_OWN = {
 }
 """Spark's defaults: a user who wants others has set them."""
 
-_UNIX = {"spark.python.unix.domain.socket.enabled": "true"} if os.name == "posix" else {}
-"""Between Java and Python on one host. Over TCP, as Spark would do it, a task waits forty
-milliseconds for an acknowledgement that is held back, which is most of a small batch."""
-
 DEFAULTS: dict[str, str] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -50,7 +46,6 @@ DEFAULTS: dict[str, str] = {
     "spark.sql.redaction.options.regex": f"(?i)url|{_REDACT[4:]}|{HIDDEN}",
     "spark.sql.streaming.checkpointFileManagerClass": _FILE_MANAGER,
     **ARROW,
-    **_UNIX,
     "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{_LOG}",
 }
 """What we set unless the user did. The file manager writes checkpoints without forking a
