@@ -27,6 +27,7 @@ class JmsPlace:
 
     broker: Artemis
     queue: str = field(factory=lambda: f"faults-{uuid.uuid4().hex[:8]}")
+    forgets: int = 0
 
     def fill(self, oracle: Oracle) -> None:
         sink = parse(JmsSink, {**self.options(self.broker.port), "transaction_rows": "1000"})

@@ -47,9 +47,14 @@ def rows_in(file: Path) -> int:
 
 
 class Place(Protocol):
-    """A queue of a broker, from outside."""
+    """A queue of a broker, from outside.
+
+    Attributes:
+        forgets: How many acknowledgements a broker that is killed may not have written down.
+    """
 
     broker: Server
+    forgets: int
 
     def fill(self, oracle: Oracle) -> None:
         """Send every id once; a value begins with its id and ends there or at a space."""
@@ -74,7 +79,7 @@ class Faults:
     @property
     def repeating(self) -> int:
         """How many windows of messages may come again: Spark retries what only a worker lost, and
-        a broker that is killed may forget acknowledgements, too."""
+        a broker that is killed may have had acknowledgements on the way to its disk, too."""
         kills = sum(not strike.endswith(":worker") for strike in self.strikes)
         return kills + sum(each.windows for each in self.disturbances)
 
@@ -196,8 +201,14 @@ class Rig:
         missed += [each.name for each in faults.disturbances if not each.done]
         if missed:
             raise NotInTime(f"never happened: {', '.join(missed)}")
-        windows = faults.repeating if self.delivery == "optimistic" else 0
-        return self.oracle.judge(self.finished(), duplicates=windows * 2 * self.max_rows)
+        return self.oracle.judge(self.finished(), duplicates=self._repeatable(faults))
+
+    def _repeatable(self, faults: Faults) -> int:
+        """How many messages may be there twice."""
+        if self.delivery != "optimistic":
+            return 0
+        kills = sum(each.act is broker_killed for each in faults.disturbances)
+        return faults.repeating * 2 * self.max_rows + kills * self.place.forgets
 
     def finished(self) -> list[str]:
         """The ids that are in the sink for good, each as often as it is there."""
