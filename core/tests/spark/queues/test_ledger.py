@@ -66,6 +66,27 @@ def test_receivers_share_the_window():
     assert (ledger.room(0).rows, ledger.room(1).rows) == (0, 10)
 
 
+def test_a_receiver_takes_no_more_than_fills_a_batch():
+    ledger = Ledger(1, Limit(rows=10, bytes=10**6), None)
+    assert (ledger.window.rows, ledger.room(0).rows) == (20, 10)
+    ledger.add(0, Given([str(n) for n in range(4)]))
+    assert ledger.room(0).rows == 6
+    ledger.add(0, Given([str(n) for n in range(6)]))
+    assert ledger.room(0).rows == 10
+    ledger.plan(Limit(rows=7))
+    assert ledger.room(0).rows == 7, "three wait"
+    ledger.commit(ledger.plan(Limit()))
+    assert len(ledger.due(0)) == 2
+    assert ledger.room(0).rows == 10
+
+
+def test_a_receiver_takes_no_more_bytes_than_fill_a_batch():
+    ledger = Ledger(1, Limit(rows=10, bytes=1000), None)
+    assert ledger.room(0).bytes == 1000
+    ledger.add(0, Given(["a"], [b"x" * 500]))
+    assert ledger.room(0).bytes == 1000 - 500 - len("a") - ROW_OVERHEAD
+
+
 def test_keys_ids_and_headers_count_as_bytes():
     headers = [{"key": "name", "value": b"x" * 10}, {"key": "ü", "value": None}]
     made = [

@@ -102,12 +102,19 @@ def fitting(sizes: Sizes, limit: Limit) -> int:
     return max(count, 1) if len(sizes) else 0
 
 
+def _to_fill(batch: int | None, waiting: int) -> int:
+    """How much is missing to what waits until it is whole batches, one more if it is."""
+    size = batch or 1
+    return size - waiting % size
+
+
 class Ledger:
     """All leases of one reader. Thread-safe; the lock may be taken again by a signal handler."""
 
     def __init__(self, receivers: int, limit: Limit, leases: int | None) -> None:
         self._changed = threading.Condition(threading.RLock())
         self._leases = leases
+        self._batch = limit
         ahead = 1 if leases == 1 else 2
         self._share_rows = max(1, ahead * (limit.rows or 1) // receivers)
         self._share_bytes = max(1, ahead * (limit.bytes or 1) // receivers)
@@ -129,7 +136,11 @@ class Ledger:
             self._changed.notify_all()
 
     def room(self, receiver: int) -> Limit:
-        """What a receiver may take now; no rows: nothing, only serve heartbeats."""
+        """What a receiver may take now; no rows: nothing, only serve heartbeats.
+
+        No more than fills a batch: a lease in two of them could not be acknowledged with the first,
+        and the broker, which waits for that, would send nothing for the second.
+        """
         with self._changed:
             held = self._open[receiver]
             if self._leases is not None and len(held) >= self._leases:
@@ -138,7 +149,11 @@ class Ledger:
             size = self._share_bytes - sum(each.weight for each in held)
             if rows <= 0 or size <= 0:
                 return Limit(rows=0)
-            return Limit(rows=rows, bytes=size)
+            waiting = sum(int(each.sizes[each.planned :].sum()) for each in self._unplanned)
+            return Limit(
+                rows=min(rows, _to_fill(self._batch.rows, self.ready())),
+                bytes=min(size, _to_fill(self._batch.bytes, waiting)),
+            )
 
     def add(self, receiver: int, lease: Lease) -> None:
         """Take a lease in."""
