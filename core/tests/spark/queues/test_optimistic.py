@@ -13,7 +13,7 @@ from penstock.conformance.reference.socket_source import SocketSource
 from penstock.conformance.waiting import until
 from penstock.contracts import connector
 from penstock.contracts.errors import OptionError
-from penstock.spark.queues import optimistic, receiver
+from penstock.spark.queues import optimistic, reader, receiver
 
 IDS = [f"m{n:04d}" for n in range(300)]
 
@@ -224,6 +224,42 @@ def test_available_now_counts_what_was_there_before_the_first_receiver_took_any(
     running = query(source=LateSecond(port=broker.port), receivers=2, max_rows=100)
     running.reader.prepareForTriggerAvailableNow()
     seen = []
+    while running.plan():
+        seen += running.rows()
+        running.commit()
+    assert sorted(seen) == IDS
+
+
+@connector
+class OneLease(SocketSource):
+    """A receiver holds one lease; the second takes its first one when it is let."""
+
+    leases = 1
+    let: ClassVar[threading.Event] = threading.Event()
+
+    def consumer(self, ctx, receiver):
+        made = super().consumer(ctx, receiver)
+        if receiver == 1:
+            receive = made.receive
+            made.receive = lambda limit, wait: receive(limit, wait) if self.let.is_set() else None
+        return made
+
+
+def test_a_receiver_whose_only_lease_is_out_does_not_wait_for_the_others(
+    broker, query, monkeypatch
+):
+    """They fill the next batch while this one runs."""
+    for name in ("FILL_WITHIN", "FILL_PAUSE"):
+        monkeypatch.setattr(reader, name, 600.0)
+    OneLease.let.clear()
+    broker.send(*IDS)
+    running = query(source=OneLease(port=broker.port), receivers=2, max_rows=200)
+    running.reader.prepareForTriggerAvailableNow()
+    assert running.plan()
+    seen = running.rows()
+    assert len(seen) == 100, "the share of one receiver"
+    OneLease.let.set()
+    running.commit()
     while running.plan():
         seen += running.rows()
         running.commit()

@@ -23,6 +23,10 @@ from penstock_jms.rejects import Rejects
 CHUNK = 1000
 """Messages moved by one call into Java at most."""
 
+NAP = 0.01
+"""Seconds in which the client's buffer fills, where many messages were waited for one by one: then
+one thread wakes another for each, which costs more than the message."""
+
 LINGER = 10
 """Milliseconds without a message that end a lease: brokers push, and a push takes a moment."""
 
@@ -270,6 +274,7 @@ class JmsConsumer(Consumer):
         parts: list[Received] = []
         rows = size = 0
         largest = step = 1
+        waited = False
         while True:
             last = messages.get(messages.size() - 1)
             rows += messages.size()
@@ -287,7 +292,11 @@ class JmsConsumer(Consumer):
                 room = min(room, (limit.bytes - size) // largest)
             if room <= 0:
                 return parts, last
+            if waited:
+                time.sleep(NAP)
+            began = time.monotonic()
             messages = self._use.take(self._receiver, room)
+            waited = room == CHUNK and time.monotonic() - began > NAP
             if messages.isEmpty():
                 # A client that can ask its broker whether there is more does so here.
                 late = self._consumer.receiveNoWait()

@@ -143,6 +143,7 @@ class _Line:
     ) -> None:
         self.epoch = uuid.uuid4().hex
         self._options = options
+        self._single = source.leases == 1
         self._ahead = None if source.prefetch is None else source.prefetch * options.receivers
         self._ledger = Ledger(options.receivers, options.limit(), source.leases)
         self.commits = Commits(options.checkpoint, self.epoch, self._ledger)
@@ -252,8 +253,13 @@ class _Line:
         return most if self._ahead is None else min(most, self._ahead)
 
     def _room(self) -> bool:
-        """Whether any receiver may take more."""
-        return any(self._ledger.room(receiver.number).rows for receiver in self._receivers)
+        """Whether to wait for more.
+
+        A receiver whose only lease waits for a batch stands still until that is committed: the
+        others fill the next one meanwhile.
+        """
+        rooms = [self._ledger.room(receiver.number).rows for receiver in self._receivers]
+        return all(rooms) if self._single else any(rooms)
 
     def _available(self) -> int | None:
         """How many messages the broker held when this began; None if it cannot say."""
