@@ -21,7 +21,7 @@ from penstock_amqp.runs import Pending, Run
 if TYPE_CHECKING:
     from penstock_amqp.source import AmqpSource
 
-GATHER = 0.05
+GATHER = 0.02
 """How long a receive that has something goes on to take what still comes in."""
 NAP = 0.005
 """Meanwhile the socket fills: to read each few messages as they come would cost more than they do."""
