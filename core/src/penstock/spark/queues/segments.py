@@ -19,6 +19,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -86,24 +87,23 @@ def segments(folder: Path) -> list[Segment]:
 def spooled(lease: Lease) -> pa.RecordBatch:
     """A lease's rows as they go to disk."""
     rows = lease.rows
-    ids = rows.column("id").to_pylist()
-    values = rows.column("value").to_pylist()
-    hashes = np.frombuffer(b"".join(_hash((i or "").encode()) for i in ids), dtype="<u8")
-    digests = np.frombuffer(b"".join(_hash(v or b"") for v in values), dtype="<u8")
-    nameless = np.fromiter((i is None for i in ids), dtype=bool, count=len(ids))
+    ids = rows.column("id")
+    nameless = ids.is_null().to_numpy(zero_copy_only=False)
     return pa.RecordBatch.from_arrays(
         [
             *rows.columns,
             lease.redelivered,
-            pa.array(hashes, pa.uint64(), mask=nameless),
-            pa.array(digests, pa.uint64()),
+            pa.array(_hashes(ids), pa.uint64(), mask=nameless),
+            pa.array(_hashes(rows.column("value")), pa.uint64()),
         ],
         schema=SPOOLED,
     )
 
 
-def _hash(data: bytes) -> bytes:
-    return blake2b(data, digest_size=8).digest()
+def _hashes(texts: pa.Array) -> np.ndarray[Any, np.dtype[np.uint64]]:
+    """Of each text or bytes; null is as empty."""
+    each = texts.cast(pa.binary()).fill_null(b"").to_pylist()
+    return np.frombuffer(b"".join([blake2b(x, digest_size=8).digest() for x in each]), dtype="<u8")
 
 
 class SegmentWriter:
