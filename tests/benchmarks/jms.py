@@ -1,7 +1,7 @@
 """JMS through Spark, against a bare JPype loop over the same client that commits every 1,000.
 
-Both sides work on a real Artemis. Both start cold, and leave out their first batch: a fresh Java
-machine is slow for everyone.
+Both sides work on a real Artemis. Both leave out their first batch, and a first run of each: a fresh
+Java machine is slow for everyone, and each run has a fresh one for the client.
 """
 
 import json
@@ -26,8 +26,8 @@ SENT = 240_000
 WARM = 10_000
 SIZE = 200
 COMMIT = 1_000
-MOST = 100_000
-"""Rows in a batch: about what comes in within two seconds, as in the rows of AMQP."""
+MOST = 60_000
+"""Rows that two receivers hold: about what comes in within a second."""
 PAIRS = 3
 MODES = {
     "jms-receive": {"delivery": "optimistic", "receivers": "2"},
@@ -123,7 +123,7 @@ def receive(broker: Artemis, name: str) -> None:
         cpu["peer"].append(said["cpu"])
         return said["rate"]
 
-    pair = interleaved(ours, peer, pairs=PAIRS, warm=0)
+    pair = interleaved(ours, peer, pairs=PAIRS, warm=1)
     spark.stop()
     _row(name, pair, cpu, MESSAGES, **MODES[name])
 
@@ -175,6 +175,20 @@ def steady(batches: list[dict], held: float = math.inf) -> float:
     before = min(held, sum(batch["numInputRows"] for batch in batches[:2]) + said["ready"])
     total = sum(batch["numInputRows"] for batch in batches)
     return (total - before) / (end_of(batches[-1]) - end_of(batches[0]))
+
+
+def from_first_plan(batches: list[dict]) -> float:
+    """Messages a second since the first batch was planned, without those received by then.
+
+    For receivers that run ahead of Spark: what they have received when the first batch ends would
+    be much, and most of it is still to go through Spark.
+    """
+    first = batches[0]
+    before = first["numInputRows"] + json.loads(first["sources"][0]["latestOffset"])["ready"]
+    total = sum(batch["numInputRows"] for batch in batches)
+    began = datetime.fromisoformat(first["timestamp"]).timestamp()
+    planned = began + first["durationMs"]["latestOffset"] / 1000
+    return (total - before) / (end_of(batches[-1]) - planned)
 
 
 def end_of(batch: dict) -> float:

@@ -1,11 +1,14 @@
 """Queues: our sources and sinks against bare clients on the same broker, in one run.
 
-    python -m tests.benchmarks queues [amqp-source] [amqp-source-2] [amqp-sink-confirms]
-                                      [amqp-memory] [jms-receive] [jms-receive-1] [jms-send]
+    python -m tests.benchmarks queues [amqp-source] [amqp-source-2] [amqp-source-classic]
+                                      [amqp-source-2-classic] [amqp-sink-confirms] [amqp-memory]
+                                      [jms-receive] [jms-receive-1] [jms-send]
 
-Those of JMS are in `jms`. Both sides leave out how they begin: a stream its first batch and all that
-it has received by then, the bare loop its first messages. PENSTOCK_BENCH_ROWS sets how many messages
-each run moves.
+Those of JMS are in `jms`. Both sides leave out how they begin: a stream what it has received before
+its first batch ends, or with receivers apart before that is planned, the bare loop its first
+messages. The queue is a quorum queue unless the row says classic: RabbitMQ's safe kind. A classic
+one spends more on messages that wait for their acknowledgement the more they are.
+PENSTOCK_BENCH_ROWS sets how many messages each run moves.
 """
 
 import json
@@ -28,16 +31,18 @@ from tests.benchmarks import jms
 from tests.benchmarks.measure import interleaved, row
 from tests.brokers.rabbitmq import RabbitMQ
 
-ROWS = int(os.environ.get("PENSTOCK_BENCH_ROWS", "250000"))
+ROWS = int(os.environ.get("PENSTOCK_BENCH_ROWS", "600000"))
 PAIRS = int(os.environ.get("PENSTOCK_BENCH_PAIRS", "3"))
-WARM = 2
+WARM = 1
 """Runs of each side before any counts: until then Java compiles."""
 SIZE = 200
-MOST = 10_000
-"""Rows in a batch: as many as by default."""
+MOST = 20_000
+"""Rows in a batch: as many as the bare loop lets the broker send ahead."""
 NAMES = (
     "amqp-source",
     "amqp-source-2",
+    "amqp-source-classic",
+    "amqp-source-2-classic",
     "amqp-sink-confirms",
     "amqp-memory",
     "jms-receive",
@@ -82,13 +87,19 @@ class Bench:
         self.broker = broker
         self.folder = folder
         self.spark = session("local[2]", "bench")
+        self.kind = "quorum"
         self.cpu: dict[str, list[float]] = {}
 
-    def filled(self, rows: int = ROWS) -> str:
+    def declared(self) -> str:
         queue = f"bench-{uuid.uuid4().hex[:8]}"
         connection = pika.BlockingConnection(pika.URLParameters(self.broker.url))
-        connection.channel().queue_declare(queue, durable=True)
+        arguments = {"x-queue-type": self.kind}
+        connection.channel().queue_declare(queue, durable=True, arguments=arguments)
         connection.close()
+        return queue
+
+    def filled(self, rows: int = ROWS) -> str:
+        queue = self.declared()
         sink = AmqpSink(url=Secret(self.broker.url), routing_key=queue)
         schema = pa.schema([("value", pa.binary()), ("id", pa.string())])
         writer = sink.open(Batch(Context(query=queue), 0), 0, 0, schema)
@@ -121,7 +132,15 @@ class Bench:
         rows = sum(p["numInputRows"] for p in full)
         assert rows == ROWS, f"{rows} of {ROWS} rows"
         self.cpu.setdefault("ours", []).append(meter.seconds * 1e6 / ROWS)
+        if given.get("delivery") == "pessimistic":
+            return jms.from_first_plan(full)
         return jms.steady(full)
+
+    def source(self, name: str) -> None:
+        options = {"delivery": "pessimistic", "receivers": "2"} if "-2" in name else {}
+        self.kind = "classic" if name.endswith("-classic") else "quorum"
+        pair = interleaved(lambda: self.ours(**options), self.bare, pairs=PAIRS, warm=WARM)
+        self.report(name, pair, **options)
 
     def report(self, name: str, pair: object, **more: object) -> None:
         median = {who: round(sorted(all_)[len(all_) // 2], 1) for who, all_ in self.cpu.items()}
@@ -133,14 +152,14 @@ class Bench:
             cpu_seconds_per_million=median,
             rows=ROWS,
             max_rows=MOST,
+            queue=self.kind,
             **more,
         )
 
     def per_message_confirms(self, rows: int = 2000) -> float:
-        queue = f"bench-{uuid.uuid4().hex[:8]}"
+        queue = self.declared()
         connection = pika.BlockingConnection(pika.URLParameters(self.broker.url))
         channel = connection.channel()
-        channel.queue_declare(queue, durable=True)
         channel.confirm_delivery()
         made = pika.BasicProperties(delivery_mode=2)
         began = time.perf_counter()
@@ -151,10 +170,7 @@ class Bench:
         return rows / took
 
     def written(self, rows: int = 40_000) -> float:
-        queue = f"bench-{uuid.uuid4().hex[:8]}"
-        connection = pika.BlockingConnection(pika.URLParameters(self.broker.url))
-        connection.channel().queue_declare(queue, durable=True)
-        connection.close()
+        queue = self.declared()
         frame = self.spark.range(0, rows, 1, 1).selectExpr(
             f"cast(repeat('x', {SIZE}) as binary) as value", "cast(id as string) as id"
         )
@@ -211,13 +227,9 @@ def main(wanted: list[str]) -> None:
 def amqp(chosen: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder, RabbitMQ() as broker:
         bench = Bench(broker, Path(folder))
-        if "amqp-source" in chosen:
-            pair = interleaved(lambda: bench.ours(), bench.bare, pairs=PAIRS, warm=WARM)
-            bench.report("amqp-source", pair)
-        if "amqp-source-2" in chosen:
-            options = {"delivery": "pessimistic", "receivers": "2"}
-            pair = interleaved(lambda: bench.ours(**options), bench.bare, pairs=PAIRS, warm=WARM)
-            bench.report("amqp-source-2", pair, **options)
+        for name in chosen:
+            if name.startswith("amqp-source"):
+                bench.source(name)
         if "amqp-sink-confirms" in chosen:
             pair = interleaved(bench.written, bench.per_message_confirms, pairs=PAIRS)
             row("amqp-sink-confirms", pair, "messages/s")
