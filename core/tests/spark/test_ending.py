@@ -56,3 +56,29 @@ def test_stop_is_called_with_no_lock_held_and_the_process_ends(where):
         finally:
             process.kill()
     assert (out, process.returncode) == ("stopped\n", 0)
+
+
+CLOSED = """
+import sys
+from penstock.spark.ending import Ending
+
+sys.argv[0] = sys.argv[1]
+Ending(lambda: None).stopping()
+raise {"reset": ConnectionResetError, "broken": BrokenPipeError, "bug": ValueError}[sys.argv[2]]
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "error", "said"),
+    [
+        ("/lib/python_streaming_source_runner.py", "reset", False),
+        ("/lib/python_streaming_source_runner.py", "broken", False),
+        ("/lib/python_streaming_source_runner.py", "bug", True),
+        ("/home/notebook.py", "reset", True),
+    ],
+)
+def test_sparks_own_end_over_a_closed_socket_is_quiet(program, error, said):
+    command = [sys.executable, "-c", CLOSED, program, error]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert ("Traceback" in done.stderr) == said

@@ -9,12 +9,17 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import FrameType
+from pathlib import Path
+from types import FrameType, TracebackType
 
 log = logging.getLogger("penstock")
+
+RUNNER = "python_streaming_source_runner"
+"""The program in which Spark keeps a reader."""
 
 
 class Terminated(BaseException):
@@ -51,6 +56,8 @@ class Ending:
     def stopping(self) -> None:
         """`stop` has begun: a signal that comes now must not end the process under it."""
         self._stopping = True
+        if Path(sys.argv[0]).stem == RUNNER:
+            sys.excepthook = _but_for_a_lost_connection
 
     def _told(self, number: int, frame: FrameType | None) -> None:
         if self._stopping:
@@ -70,3 +77,11 @@ class Ending:
             # Spark's own code around the reader would catch SystemExit and write to a socket
             # that is gone.
             os._exit(0)
+
+
+def _but_for_a_lost_connection(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
+    """Spark has closed its socket: that its own code then cannot write to it is no news."""
+    if not issubclass(kind, ConnectionError):
+        sys.__excepthook__(kind, error, trace)
