@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -29,6 +30,8 @@ from penstock_jms.writing import Composer, Kind, Sending
 
 _DETECTING = ("org.apache.activemq.artemis.", "org.apache.qpid.jms.")
 _UNUSED = ("event_time", "id", "stamp")
+_UNANSWERED = 2.0
+"""Seconds for the broker to end a commit whose answer was lost."""
 
 
 @connector
@@ -134,7 +137,9 @@ class JmsWriter(Writer):
     Artemis refuses a transaction that holds a duplicate id it has seen. So one message of each
     transaction carries an id made of batch, partition and the transaction's number, the last one:
     two attempts at a share can then both pass only within the moment between that message and
-    the commit. A refused commit means that the same rows are there already.
+    the end of the commit. So an attempt whose commit was not answered waits before it fails, and
+    with it the next: the broker may still be at it. A refused commit means that the same rows are
+    there already.
     """
 
     def __init__(self, sink: JmsSink, key: str, schema: pa.Schema) -> None:
@@ -240,7 +245,10 @@ class JmsWriter(Writer):
             try:
                 self._client.session.commit()
             except jpype.JException as error:
-                if not (detecting and _is_duplicate(error)):
+                if not detecting:
+                    raise
+                if not _is_duplicate(error):
+                    time.sleep(_UNANSWERED)
                     raise
         self._rows += self._pending
         self._transactions += 1
