@@ -13,10 +13,10 @@ import tempfile
 import threading
 import time
 import uuid
-from datetime import datetime
 
 from penstock.conformance import processes
 from tests.benchmarks.measure import Pair, cpu_seconds, interleaved, row
+from tests.benchmarks.progress import steady
 from tests.brokers.artemis import Artemis
 
 MESSAGES = 600_000
@@ -163,38 +163,6 @@ def send(broker: Artemis) -> None:
 def _row(name: str, pair: Pair, cpu: dict[str, list[float]], messages: int, **more: str) -> None:
     million = {side: round(min(all) / messages * 1e6, 1) for side, all in cpu.items()}
     row(name, pair, f"messages of {SIZE} B per second", cpu_seconds_per_million=million, **more)
-
-
-def steady(batches: list[dict], held: float = math.inf) -> float:
-    """Messages a second after the first batch, without those that were received before its end.
-
-    Those are at most what may be held unacknowledged, and what was there when the second batch
-    was planned.
-    """
-    said = json.loads(batches[1]["sources"][0]["latestOffset"])
-    before = min(held, sum(batch["numInputRows"] for batch in batches[:2]) + said["ready"])
-    total = sum(batch["numInputRows"] for batch in batches)
-    return (total - before) / (end_of(batches[-1]) - end_of(batches[0]))
-
-
-def from_first_plan(batches: list[dict]) -> float:
-    """Messages a second since the first batch was planned, without those received by then.
-
-    For receivers that run ahead of Spark: what they have received when the first batch ends would
-    be much, and most of it is still to go through Spark.
-    """
-    first = batches[0]
-    before = first["numInputRows"] + json.loads(first["sources"][0]["latestOffset"])["ready"]
-    total = sum(batch["numInputRows"] for batch in batches)
-    began = datetime.fromisoformat(first["timestamp"]).timestamp()
-    planned = began + first["durationMs"]["latestOffset"] / 1000
-    return (total - before) / (end_of(batches[-1]) - planned)
-
-
-def end_of(batch: dict) -> float:
-    """When a batch of a query's progress was done, in seconds."""
-    began = datetime.fromisoformat(batch["timestamp"]).timestamp()
-    return began + batch["durationMs"]["triggerExecution"] / 1000
 
 
 def loop(what: str) -> None:

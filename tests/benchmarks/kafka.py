@@ -26,8 +26,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from penstock.conformance import processes
-from tests.benchmarks import jms
 from tests.benchmarks.measure import cpu_seconds, interleaved, row
+from tests.benchmarks.progress import end_of
 from tests.brokers import jars
 from tests.brokers.kafka import Kafka
 from tests.packaging import wheels
@@ -373,7 +373,7 @@ def _stream(name: str, *, same: bool) -> None:
     def each_batch(query: StreamingQuery) -> float:
         done = [p for p in query.recentProgress if p["numInputRows"] or p["batchId"]]
         assert len(done) >= batches, f"{len(done)} of {batches} batches"
-        return (jms.end_of(done[batches - 1]) - jms.end_of(done[0])) * 1000 / (batches - 1)
+        return (end_of(done[batches - 1]) - end_of(done[0])) * 1000 / (batches - 1)
 
     sides = Side(mine, batches * 1000), Side(peer, batches * 1000)
     pair = interleaved(*(side.own for side in sides), pairs=PAIRS, warm=WARM)

@@ -29,6 +29,7 @@ from penstock.spark.session import session
 from penstock_amqp.sink import AmqpSink
 from tests.benchmarks import jms
 from tests.benchmarks.measure import interleaved, row
+from tests.benchmarks.progress import from_first_plan, steady
 from tests.brokers.rabbitmq import RabbitMQ
 
 ROWS = int(os.environ.get("PENSTOCK_BENCH_ROWS", "600000"))
@@ -133,8 +134,8 @@ class Bench:
         assert rows == ROWS, f"{rows} of {ROWS} rows"
         self.cpu.setdefault("ours", []).append(meter.seconds * 1e6 / ROWS)
         if given.get("delivery") == "pessimistic":
-            return jms.from_first_plan(full)
-        return jms.steady(full)
+            return from_first_plan(full)
+        return steady(full)
 
     def source(self, name: str) -> None:
         options = {"delivery": "pessimistic", "receivers": "2"} if "-2" in name else {}
