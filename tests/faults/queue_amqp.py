@@ -24,7 +24,7 @@ class AmqpPlace:
 
     @property
     def forgets(self) -> int:
-        """A classic queue writes acknowledgements when it has time for it: 2,000 came back once."""
+        """A classic queue writes acknowledgements when it has time for it: 1,100 were seen again."""
         return 2_000 if self.kind == "classic" else 0
 
     def fill(self, oracle: Oracle) -> None:
