@@ -5,16 +5,16 @@ import math
 from datetime import datetime
 
 
-def steady(batches: list[dict], held: float = math.inf) -> float:
-    """Messages a second after the first batch, without those that were received before its end.
+def steady(batches: list[dict], held: float = math.inf, first: int = 1) -> float:
+    """Messages a second after the `first` batches, without those that were received before.
 
-    Those are at most what may be held unacknowledged, and what was there when the second batch
-    was planned.
+    Those are at most what may be held unacknowledged, and what was there when the batch after
+    them was planned.
     """
-    said = json.loads(batches[1]["sources"][0]["latestOffset"])
-    before = min(held, sum(batch["numInputRows"] for batch in batches[:2]) + said["ready"])
-    total = sum(batch["numInputRows"] for batch in batches)
-    return (total - before) / (end_of(batches[-1]) - end_of(batches[0]))
+    said = json.loads(batches[first]["sources"][0]["latestOffset"])
+    rows = [batch["numInputRows"] for batch in batches]
+    before = sum(rows[: first - 1]) + min(held, sum(rows[first - 1 : first + 1]) + said["ready"])
+    return (sum(rows) - before) / (end_of(batches[-1]) - end_of(batches[first - 1]))
 
 
 def from_first_plan(batches: list[dict]) -> float:

@@ -2,7 +2,7 @@
 
     python -m tests.benchmarks queues [amqp-source] [amqp-source-2] [amqp-source-classic]
                                       [amqp-source-2-classic] [amqp-sink-confirms] [amqp-memory]
-                                      [jms-receive] [jms-receive-1] [jms-send]
+                                      [jms-receive] [jms-receive-2] [jms-send]
 
 Those of JMS are in `jms`. Both sides leave out how they begin: a stream what it has received before
 its first batch ends, or with receivers apart before that is planned, the bare loop its first
@@ -47,7 +47,7 @@ NAMES = (
     "amqp-sink-confirms",
     "amqp-memory",
     "jms-receive",
-    "jms-receive-1",
+    "jms-receive-2",
     "jms-send",
 )
 FIRST = 20_000

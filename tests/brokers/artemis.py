@@ -15,15 +15,20 @@ class Artemis(Server):
     """A JMS broker at tcp://127.0.0.1:port; `client_jars` are what a JMS client needs.
 
     Args:
+        heap: the JVM's heap; give a benchmark more.
+        tuned: False leaves the JVM its full compiler, for benchmarks.
         tls: what signs a certificate for 127.0.0.1; adds a TLS listener at `tls_address`.
     """
 
     name = "artemis"
     user = password = "penstock"
 
-    def __init__(self, *, heap: str = "256m", tls: Authority | None = None) -> None:
+    def __init__(
+        self, *, heap: str = "256m", tuned: bool = True, tls: Authority | None = None
+    ) -> None:
         super().__init__()
         self.heap = heap
+        self.tuned = tuned
         self.port = free_port()
         self.tls = tls
         self.tls_port = free_port()
@@ -52,7 +57,7 @@ class Artemis(Server):
     def launch(self) -> None:
         self.log.unlink(missing_ok=True)
         path = os.pathsep.join([str(self.folder / "classes"), jars.class_path(jars.ARTEMIS)])
-        quick = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+        quick = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"] if self.tuned else []
         data = str(self.folder / "data")
         command = [jars.java(), f"-Xmx{self.heap}", *quick, "-cp", path, "Broker", data]
         self.spawn([*command, self.user, self.password, *self._acceptors()])
