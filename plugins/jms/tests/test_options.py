@@ -154,6 +154,19 @@ def test_bad_java_options_are_told_as_such():
     assert "-XX:+SurelyNoOption" in done.stdout
 
 
+@pytest.mark.parametrize("brief", [True, False])
+def test_brief_work_has_a_java_without_its_second_compiler(brief):
+    code = (
+        "from penstock_jms import jvm\n"
+        f"jvm.start((), brief={brief})\n"
+        "import jpype.imports\n"
+        "from java.lang.management import ManagementFactory\n"
+        "print(list(map(str, ManagementFactory.getRuntimeMXBean().getInputArguments())))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ("TieredStopAtLevel=1" in done.stdout) is brief, done.stdout
+
+
 @pytest.mark.parametrize(
     ("given", "same"),
     [

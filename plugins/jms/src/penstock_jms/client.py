@@ -39,7 +39,7 @@ class Client:
         self.options = options
         self.writing = writing
         self.jars = jvm.find_jars(options.jars)
-        self._jpype = jvm.start(tuple(options.jvm_options))
+        self._jpype = jvm.start(tuple(options.jvm_options), brief=writing)
         self.loader = jvm.loader(self.jars)
         self._connection = None
         thread = self._jpype.JClass("java.lang.Thread").currentThread()

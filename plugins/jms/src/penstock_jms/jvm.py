@@ -27,13 +27,13 @@ WHO = "jms (penstock-jms)"
 _OURS = (
     "-Xrs",
     "-XX:+DisplayVMOutputToStderr",
-    # The machine only hands messages over: the second compiler took a third of the time of the
-    # first 300,000, and saved about a tenth of it.
-    "-XX:TieredStopAtLevel=1",
     # JPype lets each collector call the other, which then never end: nothing in Java holds what
     # only Python could free.
     "-XX:+DisableExplicitGC",
 )
+# A worker writes its shares in moments, and ends when it is idle: Java's second compiler would
+# take more than it saves. Who reads lives as long as the query: it saves a third of the CPU there.
+_BRIEF = "-XX:TieredStopAtLevel=1"
 
 _log = logging.getLogger("penstock.jms")
 _lock = threading.Lock()
@@ -72,8 +72,12 @@ def find_jars(given: list[str] | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(str(Path(jar).resolve()) for jar in found))
 
 
-def start(options: tuple[str, ...]) -> Any:
+def start(options: tuple[str, ...], *, brief: bool = False) -> Any:
     """The `jpype` module with a running machine; the first caller's options decide.
+
+    Args:
+        options: The user's.
+        brief: Whether the caller's work is over in moments.
 
     Raises:
         SetupError: no Java, bad options, or a machine inherited over a fork.
@@ -98,7 +102,8 @@ def start(options: tuple[str, ...]) -> Any:
             _warn_of_other(options)
             return jpype
         try:
-            jpype.startJVM(*_OURS, *options, classpath=[], interrupt=False)
+            ours = (*_OURS, _BRIEF) if brief else _OURS
+            jpype.startJVM(*ours, *options, classpath=[], interrupt=False)
         except jpype.JVMNotFoundException as missing:
             raise SetupError(
                 "Java is not found",

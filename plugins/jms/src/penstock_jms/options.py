@@ -65,7 +65,7 @@ class Connecting(Configured):
         doc="Allow a password to travel unencrypted to a host other than this one.",
     )
     jvm_options: list[str] = option(
-        factory=lambda: ["-Xmx512m", "-XX:+UseSerialGC"],
+        factory=lambda: ["-Xmx512m", "-Xmn256m", "-XX:+UseSerialGC"],
         doc="Options of the Java machine in each Python process. It starts once per process: "
         "the first connector that needs it decides.",
     )

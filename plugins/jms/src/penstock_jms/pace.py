@@ -19,7 +19,7 @@ from penstock_jms.options import Connecting
 
 _log = logging.getLogger("penstock.jms")
 
-_USUAL = 2**20  # what Artemis's client fetches ahead, in bytes
+_AHEAD = 8 * 2**20  # bytes that come in while Spark is at a batch, and the receiver with it
 _LEAST = 2**14
 _MESSAGE = 2**10  # about what a message takes
 _SETTING = "consumerwindowsize"
@@ -40,11 +40,10 @@ class Pace:
         self.before = 0
 
     def window(self, limit: Limit) -> None:
-        """Never fetch much more than may be held, unless the user has said how much."""
+        """Fetch while a batch runs, but not much more than may be held, nor than the user says."""
         sizes = [limit.bytes, None if limit.rows is None else limit.rows * _MESSAGE]
-        fetch = min((size for size in sizes if size is not None), default=_USUAL)
-        if fetch < _USUAL and not self._told:
-            self._fetch = max(_LEAST, fetch)
+        if not self._told:
+            self._fetch = max(_LEAST, min(_AHEAD, *(size for size in sizes if size is not None)))
 
     @property
     def careful(self) -> bool:
@@ -60,7 +59,7 @@ class Pace:
         """What to take at once."""
         if not self.careful:
             return limit
-        most = _USUAL // _MESSAGE if limit.rows is None else limit.rows
+        most = _AHEAD // _MESSAGE if limit.rows is None else limit.rows
         return Limit(rows=cautious(most, self.before), bytes=limit.bytes)
 
 
