@@ -42,7 +42,7 @@ MODES = {
 
 def main(wanted: list[str]) -> None:
     for name in wanted or ["jms-receive", "jms-receive-2", "jms-send"]:
-        with Artemis(heap="1g", tuned=False) as broker:
+        with Artemis(heap="4g" if name == "jms-send" else "1g", tuned=False) as broker:
             if name == "jms-send":
                 send(broker)
             else:

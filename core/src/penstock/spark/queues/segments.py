@@ -45,7 +45,7 @@ SPOOLED = pa.schema(
 """An envelope, and what de-duplication needs to know of it."""
 
 
-@frozen(order=True)
+@frozen
 class Segment:
     """A segment by its name: `<order>-<receiver>-<unique>-<rows>.seg`; sorts by arrival."""
 
@@ -81,7 +81,7 @@ def segments(folder: Path) -> list[Segment]:
         names = os.listdir(folder)
     except FileNotFoundError:
         return []
-    return sorted(Segment(name) for name in names if name.endswith(_SUFFIX))
+    return [Segment(name) for name in sorted(names) if name.endswith(_SUFFIX)]
 
 
 def spooled(lease: Lease) -> pa.RecordBatch:
