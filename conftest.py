@@ -2,7 +2,7 @@
 
 import pytest
 
-pytest_plugins = ["tests.brokers.fixtures", "tests.faults.table"]
+pytest_plugins = ["tests.brokers.fixtures", "tests.faults.disk", "tests.faults.table"]
 
 # Clauses that run pipelines, or kill a driver more than once, in every connector's suite: each
 # takes half a minute and more, so they are left to `tox run -e full`.

@@ -7,8 +7,10 @@ import threading
 from pathlib import Path
 
 import pytest
+from pyspark.errors import StreamingQueryException
 
 from penstock.conformance.waiting import until
+from penstock.spark.queues.segments import segments
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 IDS = [f"m{n:05d}" for n in range(1500)]
@@ -16,9 +18,7 @@ IDS = [f"m{n:05d}" for n in range(1500)]
 
 @pytest.fixture
 def stream(spark, place, tmp_path):
-    checkpoint = str(tmp_path / "checkpoint")
-
-    def start(each, available_now=False, **options):
+    def start(each, available_now=False, checkpoint=str(tmp_path / "checkpoint"), **options):
         given = {"url": place.server.url, "queue": place.queue, "checkpoint": checkpoint, **options}
         frame = spark.readStream.format("penstock.amqp").options(**given).load()
         writer = frame.writeStream.foreachBatch(each).option("checkpointLocation", checkpoint)
@@ -93,6 +93,35 @@ def test_nothing_is_acknowledged_while_a_sink_blocks_and_all_is_when_idle(stream
     until(lambda: unacknowledged() == 0, within=30, why="an idle stream acknowledges", every=0.5)
     assert {"depth", "unacknowledged", "redelivered", "ready"} <= set(reported())
     query.stop()
+    back(place, 0)
+
+
+@pytest.mark.parametrize(("delivery", "twice"), [("optimistic", 800), ("pessimistic", 0)])
+def test_a_full_disk_ends_the_query_unacknowledged_and_room_lets_it_go_on(
+    stream, place, disk, delivery, twice
+):
+    place.send(*IDS)
+    state, batches = disk.path / "state", {}
+    options = {"delivery": delivery, "unique_ids": delivery == "pessimistic", "max_rows": 400}
+    options |= {"checkpoint": str(disk.path / "checkpoint"), "state": str(state)}
+
+    def written(frame, number):
+        batches.setdefault(number, [row.id for row in frame.select("id").collect()])
+
+    def uncommitted(frame, number):
+        written(frame, number)
+        disk.fill()
+
+    with pytest.raises(StreamingQueryException, match="No space left"):
+        stream(uncommitted, available_now=True, **options).awaitTermination(60)
+    until(lambda: place.consumers() == 0, within=20, why="the consumers are gone")
+    spooled = sum(segment.rows for segment in segments(state / "inbox"))
+    assert place.depth() + spooled == len(IDS)
+    disk.relieve()
+    assert stream(written, available_now=True, **options).awaitTermination(90)
+    found = [each for ids in batches.values() for each in ids]
+    assert set(found) == set(IDS)
+    assert len(found) <= len(IDS) + twice
     back(place, 0)
 
 

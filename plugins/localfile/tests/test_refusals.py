@@ -2,8 +2,6 @@
 
 import contextlib
 import os
-import shutil
-import subprocess
 import tempfile
 from pathlib import Path
 
@@ -17,28 +15,6 @@ from penstock_localfile.source import LocalFiles
 
 SCHEMA = pa.schema([pa.field("value", pa.binary())])
 NOBODY = 65534
-SIZE = 1 << 20
-
-
-@pytest.fixture
-def disk(tmp_path):
-    """A disk of one mebibyte."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    mount = shutil.which("mount")
-    command = [mount or "mount", "-t", "tmpfs", "-o", f"size={SIZE}", "penstock", str(place)]
-    done = subprocess.run(command, capture_output=True) if mount else None
-    if done is None or done.returncode:
-        pytest.skip("only root can mount a small disk here")
-    yield place
-    subprocess.run(["umount", str(place)], check=True)
-
-
-def fill(disk):
-    """Leave no room at all."""
-    with contextlib.suppress(OSError), (disk / ".ballast").open("wb", buffering=0) as file:
-        while True:
-            file.write(b"x" * 4096)
 
 
 @contextlib.contextmanager
@@ -90,7 +66,7 @@ def files(place):
 
 
 def test_a_full_disk_stops_a_batch_and_room_lets_it_go_on(disk):
-    out = disk / "out"
+    out = disk.path / "out"
     sink = LocalFileSink(path=str(out))
     sink.finish(batch(0), written(sink, batch(0), b"first"))
     before = files(out)
@@ -106,15 +82,15 @@ def test_a_full_disk_stops_a_batch_and_room_lets_it_go_on(disk):
 
 
 def test_a_disk_that_is_full_when_a_batch_is_decided_publishes_nothing(disk):
-    out = disk / "out"
+    out = disk.path / "out"
     sink = LocalFileSink(path=str(out))
     receipts = written(sink, batch(), b"a")
-    fill(disk)
+    disk.fill()
     with pytest.raises(WriteError, match="No space left"):
         sink.finish(batch(), receipts)
     sink.discard(batch(), receipts)
     assert list(out.glob("*.txt")) == []
-    (disk / ".ballast").unlink()
+    disk.relieve()
     assert sink.begin(batch()) is False
     sink.finish(batch(), written(sink, batch(), b"a"))
     assert [p.read_bytes() for p in out.glob("*.txt")] == [b"a\n"]
@@ -125,14 +101,14 @@ def test_a_full_disk_below_the_state_plans_nothing_and_forgets_nothing(disk, tmp
     folder.mkdir()
     (folder / "a").write_bytes(b"1\n")
     source = LocalFiles(path=str(folder))
-    planner = source.planner(Context(state=str(disk / "state")))
+    planner = source.planner(Context(state=str(disk.path / "state")))
     first = planner.latest(planner.initial(), Limit())
     for number in range(200):
         (folder / f"{number:0200d}").write_bytes(b"2\n")
-    fill(disk)
+    disk.fill()
     with pytest.raises(ReadError, match="full"):
         planner.latest(first, Limit())
-    (disk / ".ballast").unlink()
+    disk.relieve()
     end = planner.latest(first, Limit())
     parts = planner.plan(planner.initial(), end)
     planner.close()

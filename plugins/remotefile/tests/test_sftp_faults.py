@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import subprocess
 
 import paramiko
 import pyarrow as pa
@@ -151,31 +150,18 @@ def test_a_folder_that_may_not_be_listed_is_named_at_once(never_lists):
         source.check()
 
 
-@pytest.fixture
-def disk(sshd, tmp_path):
-    """A disk of one mebibyte on the server."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    mount = shutil.which("mount")
-    command = [mount or "mount", "-t", "tmpfs", "-o", "size=1m", "penstock", str(place)]
-    if mount is None or subprocess.run(command, capture_output=True).returncode:
-        pytest.skip("only root can mount a small disk here")
-    yield place
-    subprocess.run(["umount", str(place)], check=True)
-
-
 def test_a_full_disk_of_the_server_stops_a_batch_and_room_lets_it_go_on(sshd, disk):
-    sink = RemoteFileSink(**options(sshd, disk / "out"))
+    sink = RemoteFileSink(**options(sshd, disk.path / "out"))
     large = [os.urandom(100_000).hex().encode() for _ in range(10)]
     with pytest.raises(WriteError, match="cannot be written") as caught:
         written(sink, batch(), *large)
     assert not caught.value.ephemeral
-    assert [p for p in disk.rglob("*") if p.is_file()] == []
+    assert [p for p in disk.path.rglob("*") if p.is_file()] == []
     assert sink.begin(batch()) is False
     # The name is gone at once; the server frees the room when it sees that its client is.
-    until(lambda: shutil.disk_usage(disk).free > 500_000, within=30, why="there is room again")
+    until(lambda: shutil.disk_usage(disk.path).free > 500_000, within=30, why="there is room again")
     sink.finish(batch(), written(sink, batch(), *large[:2]))
-    assert [p.read_bytes().split() for p in visible(disk)] == [large[:2]]
+    assert [p.read_bytes().split() for p in visible(disk.path)] == [large[:2]]
 
 
 def test_a_host_key_that_changes_during_a_transfer_ends_it(fresh_sshd):
