@@ -27,6 +27,9 @@ class QueueSource(Configured):
     prefetch: int | None = None
     """How many unacknowledged messages the user lets one consumer have; None: as the core says."""
 
+    most_prefetched: int | None = None
+    """More unacknowledged messages than this no consumer can have; None: there is no such bound."""
+
     ordered: bool = True
     """Whether one consumer sees messages in the broker's order."""
 

@@ -48,6 +48,15 @@ def test_bytes_bound_a_batch_but_a_giant_travels_alone():
     assert [ledger.plan(limit) for _ in range(3)] == [1, 2, 3]
 
 
+def test_what_waits_fills_a_batch_by_number_or_by_size():
+    ledger = Ledger(1, Limit(rows=10, bytes=10**6), None)
+    ledger.add(0, Given(["a", "big"], [b"x", b"x" * 5000]))
+    limits = [{"rows": 2}, {"rows": 3}, {"rows": 3, "bytes": 5000}, {"rows": 3, "bytes": 6000}]
+    assert [ledger.fills(Limit(**each)) for each in limits] == [True, False, True, False]
+    ledger.plan(Limit())
+    assert not ledger.fills(Limit(rows=1))
+
+
 def test_a_source_of_one_lease_gets_no_second_one():
     ledger = Ledger(1, Limit(rows=10, bytes=10**6), 1)
     assert ledger.room(0).rows == 10

@@ -1,7 +1,10 @@
 """How long a batch of AvailableNow fills."""
 
+import time
+
 import pytest
 
+from penstock.conformance.reference.socket_source import SocketConsumer
 from penstock.contracts import Limit
 from penstock.spark.queues import reader
 from penstock.spark.queues.ledger import Ledger
@@ -27,8 +30,8 @@ class Pouring:
         self.now += 0.05
         self.waiting += self.coming.pop(0) if self.coming else 0
 
-    def filled(self, most, **how):
-        reader.fill(self.ready, most, self.pause, **how)
+    def filled(self, most, room=lambda: True):
+        reader.fill(self.ready, lambda: self.waiting >= most or not room(), self.pause)
         return self.waiting, round(self.now, 2)
 
 
@@ -67,3 +70,30 @@ def test_it_ends_when_nothing_came_for_a_while_or_it_lasts_too_long(pouring):
     assert (waiting, took) == (20, pytest.approx(0.05 + reader.FILL_PAUSE, abs=0.11))
     waiting, took = pouring(1, *[1] * 50).filled(100)
     assert took == pytest.approx(reader.FILL_WITHIN, abs=0.06)
+
+
+def sparing(self, limit, wait, receive=SocketConsumer.receive):
+    """As a client whose memory is bounded by the size of messages: four of them, however many fit."""
+    rows = min(limit.rows, 4 - self.unacknowledged())
+    return receive(self, Limit(rows=rows, bytes=limit.bytes), wait)
+
+
+@pytest.mark.parametrize("delivery", ["optimistic", "pessimistic"])
+def test_a_batch_that_is_full_by_its_size_waits_for_nothing(
+    broker, query, tmp_path, monkeypatch, delivery
+):
+    monkeypatch.setattr(SocketConsumer, "receive", sparing)
+    monkeypatch.setattr(reader, "FILL_WITHIN", 100.0)
+    monkeypatch.setattr(reader, "FILL_PAUSE", 100.0)
+    ids = [f"m{n}" for n in range(7)]
+    broker.send(*ids, value=b"x" * 50_000)
+    sizes = {"max_bytes": 110_000, "max_spool": 150_000}
+    asked = query(delivery=delivery, state=str(tmp_path / "state"), **sizes)
+    asked.reader.prepareForTriggerAvailableNow()
+    began, seen = time.monotonic(), []
+    while asked.plan():
+        seen += asked.rows()
+        asked.commit()
+    assert seen == ids
+    assert asked.batch > 1
+    assert time.monotonic() - began < 50

@@ -26,7 +26,6 @@ GATHER = 0.02
 NAP = 0.005
 """Meanwhile the socket fills: to read each few messages as they come would cost more than they do."""
 FIRST_PREFETCH = 100
-MOST_PREFETCH = 65535
 OVERHEAD = 500
 """About what a message costs in memory beside its body and headers."""
 
@@ -59,7 +58,7 @@ class AmqpConsumer(Consumer):
         self._link = Link(source, f"penstock {ctx.pipeline}/{ctx.node} receiver {receiver}")
         self._pending = Pending(self._read)
         self._unacknowledged = 0
-        self._window = Limit(rows=MOST_PREFETCH)
+        self._window = Limit()
         self._prefetch = 0
         self._tags: list[str] = []
         self.origins: dict[str, str] = {}
@@ -141,7 +140,8 @@ class AmqpConsumer(Consumer):
         return int(frame.method.message_count)
 
     def _most(self) -> int:
-        return max(1, min(self._window.rows or MOST_PREFETCH, MOST_PREFETCH))
+        most = self._source.most_prefetched
+        return most if self._window.rows is None else max(1, min(self._window.rows, most))
 
     def _consume(self, prefetch: int) -> None:
         channel = self._link.channel

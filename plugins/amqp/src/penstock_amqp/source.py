@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.contracts import Consumer, Context, QueueSource, at_least, connector, option
+from penstock.contracts import Consumer, Context, QueueSource, connector, option
 from penstock.contracts.errors import OptionError
 from penstock_amqp.address import Address
+
+_MOST = 65535  # the prefetch has two octets
 
 
 @connector
 class AmqpSource(Address, QueueSource):
     """Messages of RabbitMQ or another AMQP 0-9-1 broker, from classic and quorum queues."""
+
+    most_prefetched = _MOST
 
     queue: tuple[str, ...] = option(
         doc="The queue to read, or several; order is kept within each.", example="orders"
@@ -20,7 +24,7 @@ class AmqpSource(Address, QueueSource):
         default=None,
         doc="How many unacknowledged messages the broker may send ahead; follows max_rows, "
         "max_bytes and the size of messages unless given.",
-        check=at_least(1),
+        check=lambda value: None if 1 <= value <= _MOST else f"must be between 1 and {_MOST}",
     )
     exclusive: bool = option(default=False, doc="Refuse to share the queue with other consumers.")
     arguments: dict[str, Any] = option(

@@ -149,10 +149,9 @@ class Ledger:
             size = self._share_bytes - sum(each.weight for each in held)
             if rows <= 0 or size <= 0:
                 return Limit(rows=0)
-            waiting = sum(int(each.sizes[each.planned :].sum()) for each in self._unplanned)
             return Limit(
                 rows=min(rows, _to_fill(self._batch.rows, self.ready())),
-                bytes=min(size, _to_fill(self._batch.bytes, waiting)),
+                bytes=min(size, _to_fill(self._batch.bytes, self._weight())),
             )
 
     def add(self, receiver: int, lease: Lease) -> None:
@@ -193,6 +192,15 @@ class Ledger:
         """How many rows wait to be planned."""
         with self._changed:
             return sum(h.rows.num_rows - h.planned for h in self._unplanned)
+
+    def fills(self, limit: Limit) -> bool:
+        """Whether the rows that wait are as much as this, by number or by size."""
+        with self._changed:
+            enough = limit.rows is not None and self.ready() >= limit.rows
+            return enough or (limit.bytes is not None and self._weight() >= limit.bytes)
+
+    def _weight(self) -> int:
+        return sum(int(each.sizes[each.planned :].sum()) for each in self._unplanned)
 
     def upcoming(self, count: int | None) -> list[Upcoming]:
         """The rows that wait, in order, at most so many."""

@@ -144,7 +144,8 @@ class _Line:
         self.epoch = uuid.uuid4().hex
         self._options = options
         self._single = source.leases == 1
-        self._ahead = None if source.prefetch is None else source.prefetch * options.receivers
+        ahead = source.prefetch or source.most_prefetched
+        self._ahead = None if ahead is None else ahead * options.receivers
         self._ledger = Ledger(options.receivers, options.limit(), source.leases)
         self.commits = Commits(options.checkpoint, self.epoch, self._ledger)
         self._poison = Poison.within(options.folder(ctx), options.poison)
@@ -240,10 +241,10 @@ class _Line:
         if self._available_now:
             if not self._await_target():
                 return False
-            fill(self._ledger.ready, self._most(), lambda: self._ledger.wait(0.05), self._room)
+            fill(self._ledger.ready, self._full, lambda: self._ledger.wait(0.05))
         elif self._ledger.ready() and self._options.max_wait:
             deadline = time.monotonic() + self._options.max_wait
-            while self._ledger.ready() < self._options.max_rows and time.monotonic() < deadline:
+            while not self._full() and time.monotonic() < deadline:
                 self._ledger.wait(deadline - time.monotonic())
         return self._available_now or self._ledger.ready() > 0
 
@@ -251,6 +252,10 @@ class _Line:
         """How many rows can wait at once before a batch is planned."""
         most = self._bounded(self._options.limit()).rows or 0
         return most if self._ahead is None else min(most, self._ahead)
+
+    def _full(self) -> bool:
+        limit = Limit(rows=self._most(), bytes=self._options.max_bytes)
+        return self._ledger.fills(limit) or not self._room()
 
     def _room(self) -> bool:
         """Whether to wait for more.

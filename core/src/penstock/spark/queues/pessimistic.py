@@ -103,7 +103,7 @@ class _Line:
         if self._available_now:
             if not self._await_target():
                 return start
-            fill(self._ready, self._most(), lambda: time.sleep(0.05))
+            fill(self._ready, self._full, lambda: time.sleep(0.05))
         elif self._options.max_wait:
             self._await_rows()
         with self._calls:
@@ -179,8 +179,7 @@ class _Line:
     def _await_rows(self) -> None:
         deadline = time.monotonic() + self._options.max_wait
         while time.monotonic() < deadline:
-            waiting = self._ready()
-            if not 0 < waiting < self._options.max_rows:
+            if not self._ready() or self._full():
                 return
             time.sleep(0.01)
 
@@ -205,6 +204,10 @@ class _Line:
         """How many rows the next batch can hold: not more than AvailableNow shall still read."""
         most = self._options.max_rows
         return most if self._target is None else min(most, self._target - self._spool.planned)
+
+    def _full(self) -> bool:
+        with self._calls:
+            return self._spool.fills(Limit(rows=self._most(), bytes=self._options.max_bytes))
 
     def _ready(self) -> int:
         with self._calls:  # the watcher removes what is committed meanwhile

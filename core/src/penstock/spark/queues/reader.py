@@ -115,23 +115,17 @@ def lag(depth: int | None, ready: int) -> dict[str, Any]:
     return {"lag": known, "depth": depth, "ready": ready}
 
 
-def fill(
-    ready: Callable[[], int],
-    most: int,
-    pause: Callable[[], object],
-    room: Callable[[], bool] = lambda: True,
-) -> None:
+def fill(ready: Callable[[], int], full: Callable[[], bool], pause: Callable[[], object]) -> None:
     """All there is will be read anyway: as long as more pours in, a fuller batch is cheaper.
 
     Args:
         ready: How many rows wait.
-        most: How many the batch may hold, or can come at all.
+        full: Whether they fill a batch, or no more can come.
         pause: Waits a moment for more.
-        room: Whether anyone may still take more.
     """
     waiting, since = ready(), time.monotonic()
     deadline = since + FILL_WITHIN
-    while 0 < waiting < most and room() and time.monotonic() < deadline:
+    while waiting and not full() and time.monotonic() < deadline:
         pause()
         seen, waiting = waiting, ready()
         if waiting != seen:

@@ -138,6 +138,16 @@ class Spool:
         """How many rows no batch has."""
         return self._apart.waiting() + sum(segment.rows for segment in self.waiting())
 
+    def fills(self, limit: Limit) -> bool:
+        """Whether the rows that no batch has are as much as this, by number or by size."""
+        rows, size = self._apart.waiting(), 0
+        for segment in self.waiting():
+            rows += segment.rows
+            size += (self.folders / "inbox" / segment.name).stat().st_size
+            if limit.bytes is not None and size >= limit.bytes:
+                return True
+        return limit.rows is not None and rows >= limit.rows
+
     @property
     def poison(self) -> int:
         """How many messages this process has set aside."""
