@@ -4,8 +4,9 @@ import time
 
 import pytest
 
-from penstock.conformance.reference.socket_source import SocketConsumer
-from penstock.contracts import Limit
+from penstock.conformance.reference.socket_source import SocketConsumer, SocketSource
+from penstock.contracts import Context, Limit
+from penstock.contracts import connector as configured
 from penstock.spark.queues import reader
 from penstock.spark.queues.ledger import Ledger
 
@@ -97,3 +98,48 @@ def test_a_batch_that_is_full_by_its_size_waits_for_nothing(
     assert seen == ids
     assert asked.batch > 1
     assert time.monotonic() - began < 50
+
+
+@configured
+class Counting(SocketSource):
+    """Counts as in the queue what other consumers hold, as Artemis does."""
+
+    def consumer(self, ctx, receiver):
+        made = super().consumer(ctx, receiver)
+        made.depth = lambda: 2 + SocketConsumer.depth(made)
+        return made
+
+
+def test_messages_that_another_consumer_holds_hold_up_no_end(broker, query, monkeypatch, caplog):
+    monkeypatch.setattr(reader, "WITHHELD_AFTER", 3.0)
+    ids = [f"m{n}" for n in range(5)]
+    broker.send(*ids)
+    other = SocketSource(port=broker.port).consumer(Context(), 0)
+    held = other.receive(Limit(rows=2), 5.0)
+    asked = query(source=Counting(port=broker.port), delivery="optimistic")
+    asked.reader.prepareForTriggerAvailableNow()
+    seen = []
+    while asked.plan():
+        seen += asked.rows()
+        asked.commit()
+    assert seen == ids[2:]
+    assert "another consumer may hold them" in caplog.text
+    held.release()
+    other.close()
+
+
+def test_it_is_quiet_when_nothing_comes_and_the_broker_is_there_and_has_none(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    quiet = reader.Quiet(2.0)
+
+    def over(at, *told):
+        now[0] = at
+        return quiet.over(*told)
+
+    assert not over(3.0, 1, True, 0)
+    assert not over(10.0, 1, False, 0)
+    assert not over(13.0, 1, True, 5)
+    assert not over(14.0, 1, True, 0)
+    assert over(16.0, 1, True, 0)
+    assert over(191.0, 1, True, 5)

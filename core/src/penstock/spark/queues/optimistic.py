@@ -24,7 +24,7 @@ from penstock.spark.queues.ledger import Ledger
 from penstock.spark.queues.options import QueueOptions
 from penstock.spark.queues.parts import carried
 from penstock.spark.queues.poison import Poison, Upcoming
-from penstock.spark.queues.reader import QueueReader, fill, lag
+from penstock.spark.queues.reader import QueueReader, Quiet, fill, lag
 from penstock.spark.queues.receiver import Receiver
 from penstock.spark.source import Finish
 
@@ -277,26 +277,17 @@ class _Line:
 
     def _await_target(self) -> bool:
         """Wait for rows; False when all that was there at the start is planned, or none come."""
-        quiet_since = time.monotonic()
-        received = self._ledger.counts.received
+        quiet, counts = Quiet(self._options.quiet), self._ledger.counts
         while self._left() != 0:
             if self._ledger.ready():
                 return True
-            if self._ledger.counts.received != received:
-                received, quiet_since = self._ledger.counts.received, time.monotonic()
-            if self._busy():
-                quiet_since = time.monotonic()
-            if time.monotonic() - quiet_since > self._options.quiet:
+            connected = all(receiver.connected.is_set() for receiver in self._receivers)
+            if quiet.over(counts.received, connected, max(counts.depth.values(), default=0)):
                 return False
             self._check()
             self.commits.look()
             self._ledger.wait(0.05)
         return False
-
-    def _busy(self) -> bool:
-        """Whether messages may still come: the broker has some, or is being looked for."""
-        connected = all(receiver.connected.is_set() for receiver in self._receivers)
-        return not connected or any(self._ledger.counts.depth.values())
 
     def _check(self) -> None:
         for receiver in self._receivers:

@@ -24,7 +24,7 @@ from penstock.spark.queues.child import Task
 from penstock.spark.queues.options import QueueOptions
 from penstock.spark.queues.parts import carried
 from penstock.spark.queues.processes import ReceiverProcess, stop_all
-from penstock.spark.queues.reader import QueueReader, fill, lag
+from penstock.spark.queues.reader import QueueReader, Quiet, fill, lag
 from penstock.spark.queues.spool import Spool
 from penstock.spark.source import Finish
 
@@ -185,16 +185,16 @@ class _Line:
 
     def _await_target(self) -> bool:
         """Wait for a segment; False when all that AvailableNow shall read is planned."""
-        since, seen = time.monotonic(), -1
+        quiet = Quiet(self._options.quiet)
         while True:
             if self._target is not None and self._spool.planned >= self._target:
                 return False
             if self._ready():
                 return True
+            told = [receiver.numbers for receiver in self._receivers]
             received = sum(r.total("received") for r in self._receivers)
-            if received != seen or self._busy():
-                since, seen = time.monotonic(), received
-            if time.monotonic() - since > self._options.quiet:
+            connected = all(n.get("connected") for n in told)
+            if quiet.over(received, connected, max((n.get("depth") or 0 for n in told), default=0)):
                 return False
             for receiver in self._receivers:
                 receiver.look()
@@ -212,8 +212,3 @@ class _Line:
     def _ready(self) -> int:
         with self._calls:  # the watcher removes what is committed meanwhile
             return self._spool.ready()
-
-    def _busy(self) -> bool:
-        """Whether messages may still come: the broker has some, or is being looked for."""
-        numbers = [receiver.numbers for receiver in self._receivers]
-        return any(not n.get("connected") or n.get("depth") for n in numbers)

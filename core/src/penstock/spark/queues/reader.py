@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
@@ -26,6 +27,8 @@ from penstock.spark.settling import settle
 from penstock.spark.source import Finish
 
 FILL_WITHIN = 1.0
+WITHHELD_AFTER = 180.0
+"""So long a broker may count messages and give none: more than it may be frozen."""
 FILL_PAUSE = 0.5
 """So long nothing came: the queue is empty, or as good as."""
 
@@ -39,6 +42,8 @@ class Line(Protocol):
     def report(self) -> dict[str, Any]:
         """Lag and counts."""
 
+
+log = logging.getLogger("penstock.queues")
 
 LineT = TypeVar("LineT", bound=Line)
 
@@ -113,6 +118,37 @@ def lag(depth: int | None, ready: int) -> dict[str, Any]:
     """How much is not read yet, as every delivery tells it."""
     known = {} if depth is None else {"queue": depth + ready}
     return {"lag": known, "depth": depth, "ready": ready}
+
+
+class Quiet:
+    """Whether AvailableNow has waited long enough for messages that do not come.
+
+    Args:
+        seconds: How long nothing must come where the broker has no more.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._received = 0
+        self._idle_since = self._came = time.monotonic()
+
+    def over(self, received: int, connected: bool, depth: int) -> bool:
+        """Told the count so far, whether the broker is there, and how many it says to have."""
+        now = time.monotonic()
+        if received != self._received or not connected:
+            self._received = received
+            self._came = self._idle_since = now
+        if now - self._came > WITHHELD_AFTER:
+            log.warning(
+                "the broker counts %d messages, but has given none for %.0f s: another consumer "
+                "may hold them; they are left for the next run",
+                depth,
+                WITHHELD_AFTER,
+            )
+            return True
+        if depth:
+            self._idle_since = now
+        return now - self._idle_since > self._seconds
 
 
 def fill(ready: Callable[[], int], full: Callable[[], bool], pause: Callable[[], object]) -> None:
