@@ -19,6 +19,9 @@ def test_what_is_fetched_ahead_follows_what_may_be_held():
     many.window(Limit(rows=20_000, bytes=2**26))
     small.window(Limit(rows=20_000, bytes=10))
     told.window(Limit(rows=100))
+    free = pace()
+    free.window(Limit())
+    assert free.fetch == many.fetch
     assert [each.fetch for each in (few, many, small, told)] == [102_400, 2**23, 16_384, None]
 
 

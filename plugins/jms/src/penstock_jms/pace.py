@@ -43,7 +43,7 @@ class Pace:
         """Fetch while a batch runs, but not much more than may be held, nor than the user says."""
         sizes = [limit.bytes, None if limit.rows is None else limit.rows * _MESSAGE]
         if not self._told:
-            self._fetch = max(_LEAST, min(_AHEAD, *(size for size in sizes if size is not None)))
+            self._fetch = max(_LEAST, min([_AHEAD, *(size for size in sizes if size is not None)]))
 
     @property
     def careful(self) -> bool:

@@ -27,10 +27,10 @@ from penstock.spark.settling import settle
 from penstock.spark.source import Finish
 
 FILL_WITHIN = 1.0
-WITHHELD_AFTER = 180.0
-"""So long a broker may count messages and give none: more than it may be frozen."""
 FILL_PAUSE = 0.5
 """So long nothing came: the queue is empty, or as good as."""
+WITHHELD_AFTER = 180.0
+"""So long a broker may count messages and give none: more than it may be frozen."""
 
 
 class Line(Protocol):
