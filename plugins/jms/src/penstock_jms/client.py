@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
 from penstock.contracts.errors import OptionError, SetupError, did_you_mean
 from penstock.contracts.secret import Secret
 from penstock_jms import jvm
+from penstock_jms.artemis import Artemis
 from penstock_jms.failures import names, speaking
 from penstock_jms.options import Connecting
 from penstock_jms.vendors import VENDORS, shopping_list
@@ -26,7 +28,12 @@ class Client:
         transacted: Whether the session is transacted; else messages are acknowledged by hand.
         writing: Whether its failures are those of a write.
         fetch: How many bytes Artemis's client fetches ahead; None: as it is set.
+
+    Attributes:
+        artemis: What Artemis's client can do besides, where it is that and reads; else None.
     """
+
+    artemis: Artemis | None = None
 
     def __init__(
         self,
@@ -47,8 +54,9 @@ class Client:
         with speaking("connecting", writing=writing):
             self.factory = self._found_factory()
             self.namespace = self._namespace()
-            if fetch is not None and self.speaks_artemis:
-                self.factory.setConsumerWindowSize(fetch)
+            artemis = None
+            if Artemis.made(self.factory) and not writing:
+                artemis = Artemis(self.java, self.factory, fetch)
             self._connection = self._connect()
             try:
                 if options.client_id is not None:
@@ -56,14 +64,12 @@ class Client:
                 mode = 0 if transacted else 2  # SESSION_TRANSACTED, CLIENT_ACKNOWLEDGE
                 self.session = self._connection.createSession(transacted, mode)
                 self.destination = self._destination()
+                if artemis is not None:
+                    artemis.attach(self.session, self.destination)
+                    self.artemis = artemis
             except BaseException:
                 self.close()
                 raise
-
-    @property
-    def speaks_artemis(self) -> bool:
-        """Whether the client library is Artemis's own."""
-        return str(self.factory.getClass().getName()).startswith("org.apache.activemq.artemis.")
 
     @property
     def exceptions(self) -> Any:
@@ -78,16 +84,22 @@ class Client:
         """Let messages flow in."""
         self._connection.start()
 
+    def settling(self) -> AbstractContextManager[None]:
+        """Within this messages may be acknowledged, or given back with their deliveries counted."""
+        return nullcontext() if self.artemis is None else self.artemis.settling()
+
     def close(self) -> None:
         """Drop the connection; what its session has not committed goes back. Idempotent."""
         connection, self._connection = self._connection, None
         if connection is None:
             return
-        try:
-            connection.close()
-        except self._jpype.JException as error:
-            # It is lost already, which is all that was wanted.
-            jvm._log.info("closing a lost connection: %s", error)
+        for last_words in (self.settling(), nullcontext()):
+            try:
+                with last_words:
+                    connection.close()
+            except self._jpype.JException as error:
+                # It is lost already, which is all that was wanted.
+                jvm._log.info("closing a lost connection: %s", error)
 
     def named(self, name: str, *, queue: bool) -> Any:
         """A queue or topic by name."""

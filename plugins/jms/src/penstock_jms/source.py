@@ -188,8 +188,12 @@ class JmsConsumer(Consumer):
     def depth(self) -> int | None:
         """How many messages wait, where the broker is Artemis; those of the lease do not."""
         self._alive("asking for the depth")
+        assert self._client is not None
+        artemis, source = self._client.artemis, self._source
+        if artemis is None or source.queue is None or source.selector is not None:
+            return None
         with speaking("asking for the depth"):
-            return None if self._depth is None else self._depth() - self.unacknowledged()
+            return artemis.depth() - self.unacknowledged()
 
     def unacknowledged(self) -> int:
         """The messages of the open lease."""
@@ -207,16 +211,22 @@ class JmsConsumer(Consumer):
         with speaking("acknowledging" if keep else "releasing"):
             if keep:
                 self._acknowledge(last)
-            elif self._transacted:
+            else:
+                self._release()
+
+    def _acknowledge(self, last: Any) -> None:
+        with self._client.settling():
+            if self._transacted:
+                self._client.session.commit()
+            else:
+                last.acknowledge()
+
+    def _release(self) -> None:
+        with self._client.settling():
+            if self._transacted:
                 self._client.session.rollback()
             else:
                 self._client.session.recover()
-
-    def _acknowledge(self, last: Any) -> None:
-        if self._transacted:
-            self._client.session.commit()
-        else:
-            last.acknowledge()
 
     def close(self) -> None:
         """Drop the connection; the broker takes back what is open."""
@@ -238,7 +248,6 @@ class JmsConsumer(Consumer):
                 self._use = handles(self._client.loader, self._client.namespace)
                 self._pass = Pass(self._use, () if self._way.time is None else (self._way.time,))
                 self._receiver = self._use.receiver(self._consumer, LINGER)
-                self._depth = _depth_of(self._client, source)
                 self._rejects = Rejects(self._client, self._use, source.rejected())
         except BaseException:
             self.close()
@@ -254,7 +263,7 @@ class JmsConsumer(Consumer):
     def _keep_pace(self) -> None:
         """Fetch less, or as usual again, if what comes next asks for it."""
         assert self._client is not None
-        if not self._client.speaks_artemis:
+        if self._client.artemis is None:
             return
         if self._fetch == 0:
             self._look()
@@ -264,7 +273,7 @@ class JmsConsumer(Consumer):
     def _look(self) -> None:
         """See how often the next message was delivered, where the broker shows it."""
         assert self._client is not None
-        if self._client.speaks_artemis and self._source.queue is not None:
+        if self._client.artemis is not None and self._source.queue is not None:
             seen = head(self._client, self._source.selector)
             self._pace.before = self._pace.before if seen is None else seen
 
@@ -320,14 +329,3 @@ def _subscribed(client: Client, source: JmsSource) -> Any:
     return session.createDurableSubscriber(
         destination, name, *chosen, *((False,) if chosen else ())
     )
-
-
-def _depth_of(client: Client, source: JmsSource) -> Any:
-    """Asks Artemis how long a queue is; no other broker tells it over JMS."""
-    if not client.speaks_artemis or source.queue is None or source.selector is not None:
-        return None
-    core = client.session.getCoreSession()
-    name = client.java("org.apache.activemq.artemis.api.core.SimpleString")(
-        client.destination.getQueueName()
-    )
-    return lambda: int(core.queueQuery(name).getMessageCount())
