@@ -5,7 +5,7 @@ sight of the messages that it has not come to yet: they count as being delivered
 them until the broker starts again. That happens when an acknowledgement waited in the socket of a
 broker that was frozen, and the client seems dead by the time it goes on. The client sends one on
 many occasions: while it receives, when a connection is closed, even when it gives one up. So a gate
-lets none pass but at the end of a lease, and then only when the broker has just answered.
+lets acknowledgements pass only while the broker is known to answer.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from contextlib import contextmanager
 from typing import Any
 
 _PACKAGE = "org.apache.activemq.artemis."
-_ACKNOWLEDGEMENT = 41  # PacketImpl.SESS_ACKNOWLEDGE
-_NEVER = 2**31 - 1
+_ACKNOWLEDGEMENTS = (41, 81)  # PacketImpl.SESS_ACKNOWLEDGE, SESS_INDIVIDUAL_ACKNOWLEDGE
 
 
 class Artemis:
@@ -33,9 +32,6 @@ class Artemis:
         self._address: Any = None
         self._open = java("java.util.concurrent.atomic.AtomicBoolean")(False)
         factory.getServerLocator().addOutgoingInterceptor(_gate(java, self._open))
-        # Nothing is acknowledged while messages come in, and the end of a lease has an answer.
-        factory.setTransactionBatchSize(_NEVER)
-        factory.setBlockOnAcknowledge(True)
         if fetch is not None:
             factory.setConsumerWindowSize(fetch)
 
@@ -50,11 +46,11 @@ class Artemis:
         self._address = destination.getSimpleAddress()
 
     @contextmanager
-    def settling(self) -> Iterator[None]:
-        """Let acknowledgements pass, if the broker has done by now all that it was told.
+    def acknowledging(self) -> Iterator[None]:
+        """Let acknowledgements pass, once the broker has done all that it was told.
 
         Raises:
-            JException: it does not answer, and is sent nothing to acknowledge.
+            JException: it does not answer.
         """
         self._session.addressQuery(self._address)
         self._open.set(True)
@@ -62,6 +58,10 @@ class Artemis:
             yield
         finally:
             self._open.set(False)
+
+    def commit(self) -> None:
+        """Commit, and wait for the answer, which an acknowledgement by hand does not."""
+        self._session.commit()
 
     def depth(self) -> int:
         """How many messages are in the queue of the destination, those on their way included."""
@@ -77,18 +77,19 @@ def _gate(java: Callable[[str], Any], is_open: Any) -> Any:
 
     handles, types = java("java.lang.invoke.MethodHandles"), java("java.lang.invoke.MethodType")
     lookup = handles.publicLookup()
-    thing, truth = java("java.lang.Object").class_, jpype.JBoolean.class_
+    truth, byte, thing = jpype.JBoolean.class_, jpype.JByte.class_, java("java.lang.Object").class_
+    known = java("java.util.HashSet")()
+    for number in _ACKNOWLEDGEMENTS:
+        known.add(java("java.lang.Byte").valueOf(jpype.JByte(number)))
     packet = java(f"{_PACKAGE}core.protocol.core.Packet").class_
-    kind = lookup.findVirtual(packet, "getType", types.methodType(jpype.JByte.class_))
-    equals = lookup.findVirtual(thing, "equals", types.methodType(truth, thing))
-    is_it = equals.bindTo(java("java.lang.Byte")(jpype.JByte(_ACKNOWLEDGEMENT)))
-    test = handles.filterReturnValue(
-        kind, is_it.asType(types.methodType(truth, jpype.JByte.class_))
-    )
+    kind = lookup.findVirtual(packet, "getType", types.methodType(byte))
+    contains = lookup.findVirtual(known.getClass(), "contains", types.methodType(truth, thing))
+    is_one = contains.bindTo(known).asType(types.methodType(truth, byte))
     asked = lookup.findVirtual(is_open.getClass(), "get", types.methodType(truth)).bindTo(is_open)
-    others = handles.constant(truth, True)
     passes = handles.guardWithTest(
-        test, *(handles.dropArguments(handle, 0, packet) for handle in (asked, others))
+        handles.filterReturnValue(kind, is_one),
+        handles.dropArguments(asked, 0, packet),
+        handles.dropArguments(handles.constant(truth, True), 0, packet),
     )
     connection = java(f"{_PACKAGE}spi.core.protocol.RemotingConnection").class_
     interceptor = java(f"{_PACKAGE}api.core.Interceptor").class_

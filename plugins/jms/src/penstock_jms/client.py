@@ -84,18 +84,18 @@ class Client:
         """Let messages flow in."""
         self._connection.start()
 
-    def settling(self) -> AbstractContextManager[None]:
-        """Within this messages may be acknowledged, or given back with their deliveries counted."""
-        return nullcontext() if self.artemis is None else self.artemis.settling()
+    def acknowledging(self) -> AbstractContextManager[None]:
+        """Within this messages are received, acknowledged, and given back."""
+        return nullcontext() if self.artemis is None else self.artemis.acknowledging()
 
     def close(self) -> None:
         """Drop the connection; what its session has not committed goes back. Idempotent."""
         connection, self._connection = self._connection, None
         if connection is None:
             return
-        for last_words in (self.settling(), nullcontext()):
+        for way in (self.acknowledging(), nullcontext()):
             try:
-                with last_words:
+                with way:
                     connection.close()
             except self._jpype.JException as error:
                 # It is lost already, which is all that was wanted.

@@ -171,7 +171,8 @@ class JmsConsumer(Consumer):
             self._keep_pace()
             limit = self._pace.limited(limit)
             millis = int(wait * 1000)
-            first = self._consumer.receive(millis) if millis else self._consumer.receiveNoWait()
+            with self._client.acknowledging():
+                first = self._consumer.receive(millis) if millis else self._consumer.receiveNoWait()
             if first is None:
                 return None
             parts, last = self._gathered(first, limit)
@@ -215,14 +216,16 @@ class JmsConsumer(Consumer):
                 self._release()
 
     def _acknowledge(self, last: Any) -> None:
-        with self._client.settling():
+        with self._client.acknowledging():
             if self._transacted:
                 self._client.session.commit()
+            elif self._client.artemis is not None:
+                self._client.artemis.commit()
             else:
                 last.acknowledge()
 
     def _release(self) -> None:
-        with self._client.settling():
+        with self._client.acknowledging():
             if self._transacted:
                 self._client.session.rollback()
             else:
@@ -304,11 +307,13 @@ class JmsConsumer(Consumer):
             if waited:
                 time.sleep(NAP)
             began = time.monotonic()
-            messages = self._use.take(self._receiver, room)
+            with self._client.acknowledging():
+                messages = self._use.take(self._receiver, room)
             waited = room == CHUNK and time.monotonic() - began > NAP
             if messages.isEmpty():
                 # A client that can ask its broker whether there is more does so here.
-                late = self._consumer.receiveNoWait()
+                with self._client.acknowledging():
+                    late = self._consumer.receiveNoWait()
                 if late is None:
                     return parts, last
                 messages.add(late)
