@@ -10,6 +10,7 @@ lets acknowledgements pass only while the broker is known to answer.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -29,6 +30,7 @@ class Artemis:
 
     def __init__(self, java: Callable[[str], Any], factory: Any, fetch: int | None) -> None:
         self._session: Any = None
+        self._answered = 0.0
         self._address: Any = None
         self._open = java("java.util.concurrent.atomic.AtomicBoolean")(False)
         factory.getServerLocator().addOutgoingInterceptor(_gate(java, self._open))
@@ -46,13 +48,18 @@ class Artemis:
         self._address = destination.getSimpleAddress()
 
     @contextmanager
-    def acknowledging(self) -> Iterator[None]:
+    def acknowledging(self, fresh: float = 0) -> Iterator[None]:
         """Let acknowledgements pass, once the broker has done all that it was told.
+
+        Args:
+            fresh: Seconds that its last answer is good for.
 
         Raises:
             JException: it does not answer.
         """
-        self._session.addressQuery(self._address)
+        if time.monotonic() - self._answered >= fresh:
+            self._session.addressQuery(self._address)
+            self._answered = time.monotonic()
         self._open.set(True)
         try:
             yield

@@ -84,9 +84,13 @@ class Client:
         """Let messages flow in."""
         self._connection.start()
 
-    def acknowledging(self) -> AbstractContextManager[None]:
-        """Within this messages are received, acknowledged, and given back."""
-        return nullcontext() if self.artemis is None else self.artemis.acknowledging()
+    def acknowledging(self, fresh: float = 0) -> AbstractContextManager[None]:
+        """Within this messages are received, acknowledged, and given back.
+
+        Args:
+            fresh: Seconds in which a broker that has answered need not show again that it does.
+        """
+        return nullcontext() if self.artemis is None else self.artemis.acknowledging(fresh)
 
     def close(self) -> None:
         """Drop the connection; what its session has not committed goes back. Idempotent."""
