@@ -394,8 +394,7 @@ def test_rows_are_plain_arrow_without_a_trace_of_java(place):
 @pytest.mark.parametrize("session", ["transacted", "client"])
 def test_the_client_of_artemis_acknowledges_nothing_by_itself(place, session, priority):
     place.write([{"value": b"x"}], priority=str(priority))
-    source = place.source()
-    client = Client(source, transacted=session == "transacted")
+    client = Client(place.source(), transacted=session == "transacted")
     client.begin()
     client.session.createConsumer(client.destination).receive(10_000)
     client.session.getCoreSession().commit()
@@ -404,9 +403,17 @@ def test_the_client_of_artemis_acknowledges_nothing_by_itself(place, session, pr
     assert place.take() == []
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("end", ["receive", "acknowledge", "release", "close"])
-@pytest.mark.parametrize("session", ["transacted", "client"])
+ENDS = [
+    (session, end)
+    for session in ("transacted", "client")
+    for end in ("acknowledge", "release", "close", "receive")
+]
+
+
+@pytest.mark.parametrize(
+    ("session", "end"),
+    [ENDS[0], *(pytest.param(*each, marks=pytest.mark.slow) for each in ENDS[1:])],
+)
 def test_a_frozen_broker_gives_all_again_when_it_goes_on(place, artemis, session, end):
     """Artemis loses sight of what it is acknowledging while it closes a session as dead."""
     count, hasty = 3000, "?callTimeout=1000&clientFailureCheckPeriod=500&connectionTTL=1000"

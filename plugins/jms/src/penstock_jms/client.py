@@ -97,6 +97,7 @@ class Client:
         connection, self._connection = self._connection, None
         if connection is None:
             return
+        # Closing says which messages were taken, so that the broker counts them as delivered.
         for way in (self.acknowledging(), nullcontext()):
             try:
                 with way:
