@@ -12,7 +12,8 @@ def written(sink: Sink, number: int, ids: tuple[str, ...]) -> None:
     writer = sink.open(Batch(Context(query="faults"), number), 0, 0, schema)
     try:
         writer.write(pa.RecordBatch.from_pylist(full, schema=ENVELOPE).select(schema.names))
-        writer.close()
+        receipt = writer.close()
     except BaseException:
         writer.abort()
         raise
+    assert not receipt.rejected, [each.errors for each in receipt.rejected]
